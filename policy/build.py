@@ -1,0 +1,489 @@
+"""Validated data to the nouns of a pack. Used after the loader has checked the shapes, and on a compiled pack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from policy.conditions import ALWAYS, NEVER, Condition, Path, parse
+from policy.facts import Fact, ValueProblem, plain
+from policy.pack import (
+    REQUEST_PREFIX,
+    Arm,
+    Breakpoints,
+    Case,
+    Device,
+    Fusion,
+    Gate,
+    Pack,
+    Place,
+    Plan,
+    Product,
+    Rule,
+    Selector,
+    Switch,
+    Take,
+    Trait,
+    did_you_mean,
+)
+from policy.versions import Version
+from policy.versions import parse as parse_version
+
+
+class Source(Protocol):
+    """One file of a pack, already of the right shape."""
+
+    kind: str
+    file: str
+    value: Any
+
+    def place(self, path: Path) -> Place:
+        """Where the value at `path` is written."""
+        ...
+
+    def complain(self, path: Path, message: str, help: str) -> None:
+        """Report a defect of the value at `path`."""
+        ...
+
+
+@dataclass(slots=True)
+class _Vocabulary:
+    """What conditions may speak of, gate-private conditions before those of the pack."""
+
+    facts: Callable[[str], Fact | None]
+    conditions: Mapping[str, Condition]
+    private: Mapping[str, Condition] = field(default_factory=dict)
+    known: Callable[[], list[str]] = list
+
+    def fact(self, name: str) -> Fact | None:
+        return self.facts(name)
+
+    def named(self, name: str) -> Condition | None:
+        return self.private.get(name) or self.conditions.get(name)
+
+    def suggest(self, name: str) -> str:
+        return did_you_mean(name, (*self.known(), *self.conditions, *self.private))
+
+
+def build(sources: list[Source], name: str, version: str, digest: str, folder: str) -> Pack:
+    """The pack. Defects are reported through the sources; with any of them the result is not to be used."""
+    return _Builder(sources, Pack(name, version, digest, folder, {}, {}, {}, {}, {}, {}, {})).build()
+
+
+class _Builder:
+    def __init__(self, sources: list[Source], pack: Pack) -> None:
+        self.sources, self.pack = sources, pack
+        self.vocabulary = _Vocabulary(pack.fact, pack.conditions, {}, lambda: list(pack.facts))
+
+    def of(self, *kinds: str) -> Iterator[Source]:
+        return (source for source in self.sources if source.kind in kinds)
+
+    def build(self) -> Pack:
+        for source in self.of("facts"):
+            self._facts(source)
+        for source in self.of("fusion"):
+            for suffix, fact in request_facts(source.value["fusion"]).items():
+                self.pack.facts[suffix] = fact
+        self._conditions(list(self.of("conditions")), self.vocabulary, self.pack.conditions, self.pack.condition_titles)
+        self._presumptions()
+        for source in self.of("fusion"):
+            self._fusion(source)
+        self._order()
+        for source in self.of("product"):
+            self._product(source)
+        for source in self.of("rule"):
+            self._rule(source, source.value, (), "")
+        for source in self.of("table"):
+            self._table(source)
+        for source in self.of("device"):
+            self._device(source)
+        return self.pack
+
+    # --- facts and conditions ---
+
+    def _facts(self, source: Source) -> None:
+        group = source.value["group"]
+        for leaf, raw in source.value["facts"].items():
+            name, path = f"{group}.{leaf}", ("facts", leaf)
+            if name in self.pack.facts:
+                source.complain(path, f"the fact `{name}` is declared twice", "")
+                continue
+            fact = Fact(name=name, **{**raw, "choices": tuple(raw.get("choices") or ())})
+            self.pack.facts[name] = fact
+            for use in ("assume", "presume"):
+                if raw.get(use) is not None:
+                    self._value(source, (*path, use), fact, raw[use])
+
+    def _presumptions(self) -> None:
+        for source in self.of("facts"):
+            for leaf, raw in source.value["facts"].items():
+                if raw.get("presume_when") is not None:
+                    name = f"{source.value['group']}.{leaf}"
+                    condition = parse(raw["presume_when"], self.vocabulary, ("facts", leaf, "presume_when"), source.complain)
+                    self.pack.facts[name] = replace(self.pack.facts[name], presume_when=condition)
+
+    def _conditions(self, sources: list[Source], vocabulary: _Vocabulary, into: dict[str, Condition], titles: dict[str, str]) -> None:
+        """Named conditions may name each other in any order; a circle is a problem."""
+        raws: dict[str, tuple[Source, Any]] = {}
+        for source in sources:
+            for name, raw in source.value.get("conditions", {}).items():
+                if name in raws or (into is not self.pack.conditions and name in self.pack.conditions):
+                    source.complain(("conditions", name), f"the condition `{name}` is declared twice", "")
+                    continue
+                if name in ("absent", "present", "unknown"):
+                    source.complain(("conditions", name), f"`{name}` is a value and cannot name a condition", "")
+                raws[name] = (source, raw)
+        open_names: list[str] = []
+
+        def resolve(name: str) -> Condition | None:
+            if name in into:
+                return into[name]
+            if name not in raws:
+                return self.pack.conditions.get(name)
+            source, raw = raws[name]
+            if name in open_names:
+                source.complain(("conditions", name), f"the condition `{name}` names itself: {' -> '.join((*open_names, name))}", "")
+                return NEVER
+            open_names.append(name)
+            into[name] = parse(raw["when"], lookup, ("conditions", name, "when"), source.complain)
+            titles[name] = raw["title"]
+            open_names.pop()
+            return into[name]
+
+        lookup = _Resolving(vocabulary, resolve, list(raws))
+        for name in raws:
+            resolve(name)
+
+    def _when(self, source: Source, raw: Any, path: Path, default: Condition = ALWAYS, private: Mapping[str, Condition] | None = None) -> Condition:
+        if raw is None:
+            return default
+        vocabulary = replace(self.vocabulary, private=private) if private else self.vocabulary
+        return parse(raw, vocabulary, path, source.complain)
+
+    def _value(self, source: Source, path: Path, fact: Fact, raw: Any) -> None:
+        try:
+            fact.values(raw)
+        except ValueProblem as problem:
+            source.complain(path, str(problem), problem.help)
+
+    def _version(self, source: Source, raw: Any, path: Path) -> Version:
+        version = parse_version(raw) if isinstance(raw, str) else None
+        if version is None or version.local:
+            source.complain(path, f"`{plain(raw)}` is no version of a release", "write it as PEP 440 does, without a local part")
+            return Version("0")
+        return version
+
+    def _breakpoints(self, source: Source, rows: list[Any], path: Path, through: Version | None, read: Callable[[Any, Path], Any]) -> Breakpoints:
+        found: list[tuple[Version, Any]] = []
+        for number, row in enumerate(rows):
+            here = (*path, number)
+            since = self._version(source, row["since"], (*here, "since"))
+            if found and since <= found[-1][0]:
+                source.complain((*here, "since"), f"`{since}` is not above the row before it", "rows ascend")
+            found.append((since, read(row, here)))
+        if through is not None and found and through < found[-1][0]:
+            source.complain(path, f"`through` {through} is below the newest row {found[-1][0]}", "raise `through` with every row")
+        return Breakpoints(tuple(found), through)
+
+    def _selector(self, source: Source, raw: Mapping[str, Any], path: Path, fusion: str = "") -> Selector:
+        wanted = {name: frozenset([values] if isinstance(values, str) else values) for name, values in raw.items()}
+        if fusion:
+            wanted["fusion"] = frozenset((fusion,))
+        selector = Selector(wanted)
+        plans = [plan for one in self.pack.fusions.values() for plan in one.plans]
+        attributes = {name for plan in plans for name in plan.attributes}
+        for name in raw:
+            if name not in attributes:
+                source.complain((*path, name), f"no plan has an attribute `{name}`", did_you_mean(name, attributes))
+                return selector
+            known = {plan.attributes[name] for plan in plans if name in plan.attributes}
+            for value in wanted[name] - known:
+                source.complain((*path, name), f"no plan has `{name}: {value}`", did_you_mean(value, known))
+        if not any(selector.matches(plan) for plan in plans):
+            source.complain(path, f"no plan matches {selector}", "")
+        return selector
+
+    # --- fusions ---
+
+    def _fusion(self, source: Source) -> None:
+        raw = source.value
+        plans = []
+        for number, one in enumerate(raw["plans"]):
+            path: Path = ("plans", number)
+            attributes = {"fusion": raw["fusion"], "id": one["id"], **{name: one[name] for name in ("library", "backend", "scope", "passes") if one.get(name)}, **one.get("attributes", {})}
+            needs = tuple(self._when(source, need, (*path, "needs", position)) for position, need in enumerate(one.get("needs", [])))
+            plans.append(
+                Plan(one["id"], raw["fusion"], attributes, one.get("title", ""), self._when(source, one.get("call"), (*path, "call")), needs, self._when(source, one.get("when"), (*path, "when")))
+            )
+        ids = [plan.id for plan in plans]
+        for number, one_id in enumerate(ids):
+            if one_id in ids[:number]:
+                source.complain(("plans", number, "id"), f"the plan `{one_id}` stands twice", "")
+        self.pack.fusions[raw["fusion"]] = Fusion(
+            raw["fusion"],
+            raw["title"],
+            tuple(plans),
+            self._when(source, raw.get("wanted"), ("wanted",)),
+            tuple(raw.get("requires", ())),
+            tuple(raw.get("after", ())),
+            raw.get("description", ""),
+            tuple(raw.get("references", ())),
+            source.place(()),
+        )
+
+    def _order(self) -> None:
+        """Requirements name fusions of the pack and have no circle."""
+        edges = {fusion.id: (*fusion.requires, *fusion.after) for fusion in self.pack.fusions.values()}
+        for source in self.of("fusion"):
+            name = source.value["fusion"]
+            for kind in ("requires", "after"):
+                for number, other in enumerate(source.value.get(kind, [])):
+                    if other not in edges:
+                        source.complain((kind, number), f"no fusion is named `{other}`", did_you_mean(other, edges))
+            seen: set[str] = set()
+            waiting = list(edges[name])
+            while waiting:
+                other = waiting.pop()
+                if other == name:
+                    source.complain(("fusion",), f"`{name}` is decided after itself", "break the circle of `requires` and `after`")
+                    break
+                if other not in seen:
+                    seen.add(other)
+                    waiting.extend(edges.get(other, ()))
+
+    # --- products ---
+
+    def _product(self, source: Source) -> None:
+        raw = source.value
+        name, role = raw["product"], raw["role"]
+        through = self._version(source, raw["through"], ("through",)) if raw.get("through") else None
+        releases = tuple(sorted(self._version(source, release, ("releases", number)) for number, release in enumerate(raw.get("releases", []))))
+        version_fact = "engine.version" if role == "engine" else f"packages.{raw['package']}"
+        prefix = f"products/{name}/"
+        traits: dict[str, Trait] = {}
+        gates: dict[str, Gate] = {}
+        switches: list[Switch] = []
+        pins: dict[Version, Mapping[str, str]] = {}
+        defaults: dict[str, Breakpoints] = {}
+        for part in self.sources:
+            if not part.file.startswith(prefix):
+                continue
+            if part.kind == "traits":
+                self._traits(part, "engine" if role == "engine" else name, through, traits)
+            elif part.kind == "gate":
+                gate = self._gate(part, name)
+                gates[gate.fusion] = gate
+            elif part.kind == "switches":
+                switches.extend(self._switch(part, one, ("switches", number)) for number, one in enumerate(part.value["switches"]))
+            elif part.kind == "pins":
+                pins.update({self._version(part, version, ("pins", version)): wanted for version, wanted in part.value["pins"].items()})
+            elif part.kind == "defaults":
+                self._defaults(part, defaults)
+        self.pack.products[name] = Product(name, raw["title"], role, raw["package"], version_fact, releases, through, traits, gates, tuple(switches), pins, defaults)
+
+    def _traits(self, source: Source, namespace: str, through: Version | None, into: dict[str, Trait]) -> None:
+        for leaf, raw in source.value["traits"].items():
+            name, path = f"traits.{namespace}.{leaf}", ("traits", leaf)
+            fact = self.pack.fact(name)
+            if fact is None:
+                source.complain(path, f"no fact is declared for the trait `{name}`", did_you_mean(name, self.pack.facts) or "declare it in facts/traits.yaml")
+                continue
+            horizon = self._version(source, raw["through"], (*path, "through")) if raw.get("through") else through
+
+            def read(row: Any, here: Path, fact: Fact = fact) -> Any:
+                if row.get("value") is not None:
+                    self._value(source, (*here, "value"), fact, row["value"])
+                return row.get("value")
+
+            into[name] = Trait(name, self._breakpoints(source, raw["rows"], (*path, "rows"), horizon, read), tuple(raw.get("references", ())), source.place(path))
+
+    def _gate(self, source: Source, product: str) -> Gate:
+        raw = source.value
+        if raw["fusion"] not in self.pack.fusions:
+            source.complain(("fusion",), f"no fusion is named `{raw['fusion']}`", did_you_mean(raw["fusion"], self.pack.fusions))
+        private: dict[str, Condition] = {}
+        self._conditions([source], self.vocabulary, private, {})
+        through = self._version(source, raw["through"], ("through",))
+
+        def read(arm: Any, here: Path) -> Arm:
+            takes = tuple(
+                Take(
+                    tuple(self._selector(source, link, (*here, "takes", number, "chain", position), raw["fusion"]) for position, link in enumerate(take["chain"])),
+                    self._when(source, take.get("when"), (*here, "takes", number, "when"), ALWAYS, private),
+                    take.get("falls_back", False),
+                )
+                for number, take in enumerate(arm.get("takes", []))
+            )
+
+            def when(name: str, default: Condition) -> Condition:
+                return self._when(source, arm.get(name), (*here, name), default, private)
+
+            return Arm(
+                when("unset", NEVER),
+                when("requested_on", ALWAYS),
+                when("requested_off", NEVER),
+                when("dies", NEVER),
+                arm.get("dies_why", ""),
+                takes,
+                arm.get("known", True),
+                arm.get("note", ""),
+                source.place(here),
+            )
+
+        # a gate goes on predicting beyond `through` by its newest arm, and the evaluation says so
+        arms = self._breakpoints(source, raw["arms"], ("arms",), None, read)
+        return Gate(raw["gate"], product, raw["fusion"], raw["setting"], arms, through, tuple(raw.get("references", ())), source.place(()))
+
+    def _switch(self, source: Source, raw: Mapping[str, Any], path: Path) -> Switch:
+        if raw["fusion"] not in self.pack.fusions:
+            source.complain((*path, "fusion"), f"no fusion is named `{raw['fusion']}`", did_you_mean(raw["fusion"], self.pack.fusions))
+        reaches = self._selector(source, raw["reaches"], (*path, "reaches"), raw["fusion"]) if raw.get("reaches") else None
+        until = self._version(source, raw["until"], (*path, "until")) if raw.get("until") else None
+        since = self._version(source, raw["since"], (*path, "since"))
+        return Switch(
+            raw["fusion"], raw["turn"], raw["kind"], raw["text"], since, until, reaches, raw.get("note", ""), self._when(source, raw.get("when"), (*path, "when")), source.place(path)
+        )
+
+    def _defaults(self, source: Source, into: dict[str, Breakpoints]) -> None:
+        for name, raw in source.value["defaults"].items():
+            path: Path = ("defaults", name)
+            fact = self.pack.fact(name)
+            if fact is None:
+                source.complain(path, f"no fact is named `{name}`", self.vocabulary.suggest(name))
+                continue
+            rows = raw if isinstance(raw, list) else [{"since": "0", "value": raw}]
+
+            def read(row: Any, here: Path, fact: Fact = fact) -> Any:
+                if row.get("value") is not None:
+                    self._value(source, (*here, "value"), fact, row["value"])
+                return row.get("value")
+
+            into[name] = self._breakpoints(source, rows, path, None, read)
+
+    # --- rules ---
+
+    def _rule(self, source: Source, raw: Mapping[str, Any], path: Path, table: str) -> None:
+        name = raw["id"]
+        if name in self.pack.rules:
+            source.complain((*path, "id"), f"the rule `{name}` stands twice", f"the other is in {self.pack.rules[name].place}")
+            return
+        effect, limit = raw["effect"], raw.get("limit")
+        if (effect == "limit") != (limit is not None):
+            source.complain((*path, "effect"), "a rule with the effect `limit`, and only such a rule, has a `limit`", "")
+        for quantity, value in (limit or {}).items():
+            self._limit(source, (*path, "limit", quantity), quantity, value)
+        if effect in ("exclude", "refuse") and not raw.get("consequence"):
+            source.complain((*path, "effect"), f"a rule that {effect}s states its `consequence`", "what happens when it is ignored: hang, wrong_numbers, crash, partly_fused, unfused, slower")
+        plans = self._selector(source, raw["plans"], (*path, "plans")) if raw.get("plans") is not None else None
+        if plans is None and effect in ("exclude", "limit"):
+            source.complain((*path, "effect"), f"a rule that {effect}s says which `plans`", "")
+        if plans is not None and effect == "refuse":
+            source.complain((*path, "plans"), "a rule that refuses speaks of the launch, not of plans", "")
+        for number, case in enumerate(raw.get("cases", [])):
+            for fact_name, value in case["launch"].items():
+                self._given(source, (*path, "cases", number, "launch", fact_name), fact_name, value)
+        self.pack.rules[name] = Rule(
+            name,
+            raw["title"],
+            effect,
+            self._when(source, raw.get("when"), (*path, "when")),
+            plans,
+            limit or {},
+            raw.get("consequence"),
+            raw.get("why", "").strip(),
+            raw.get("fix", "").strip(),
+            tuple(raw.get("symptoms", ())),
+            tuple(raw.get("references", ())),
+            raw.get("verified"),
+            raw.get("confidence", "read in source"),
+            raw.get("asks", False),
+            tuple(Case(case["name"], case["launch"], case["expect"]) for case in raw.get("cases", [])),
+            raw.get("retired", ""),
+            table,
+            source.place(path),
+        )
+
+    def _limit(self, source: Source, path: Path, quantity: str, value: Any) -> None:
+        if isinstance(value, str) and self.pack.fact(value) is None:
+            source.complain(path, f"no fact is named `{value}`", self.vocabulary.suggest(value))
+        if quantity.startswith(("max_", "min_")) == isinstance(value, list):
+            source.complain(path, f"`{quantity}` takes {'a number or a fact' if quantity.startswith(('max_', 'min_')) else 'a list'}", "name a bound `max_…` or `min_…`")
+
+    def _given(self, source: Source, path: Path, name: str, value: Any) -> None:
+        fact = self.pack.fact(name)
+        if fact is None:
+            source.complain(path, f"no fact is named `{name}`", self.vocabulary.suggest(name))
+        else:
+            self._value(source, path, fact, value)
+
+    def _table(self, source: Source) -> None:
+        raw = source.value
+        columns = {column for row in raw["rows"] for column in row}
+        for number, row in enumerate(raw["rows"]):
+            path: Path = ("rows", number)
+            keys = {fact: row[column] for column, fact in raw.get("keys", {}).items() if column in row}
+            merged = {**_filled(raw["rule"], row, columns), **{field: value for field, value in row.items() if field not in raw.get("keys", {}) and field in RULE_FIELDS}}
+            parts = [part for part in (keys or None, raw["rule"].get("when"), row.get("when")) if part is not None]
+            merged["when"] = None if not parts else parts[0] if len(parts) == 1 else {"all": parts}
+            merged["id"] = f"{raw['table']}/{row.get('id', number)}"
+            missing = [name for name in ("title", "effect") if not merged.get(name)]
+            for name in missing:
+                source.complain(path, f"the row has no `{name}`, and the table gives none", "")
+            if not missing:
+                self._rule(source, merged, path, raw["table"])
+
+    def _device(self, source: Source) -> None:
+        raw = source.value
+        for name, value in raw["facts"].items():
+            self._given(source, ("facts", name), name, value)
+        self.pack.devices[raw["device"]] = Device(raw["device"], raw["title"], raw["facts"], tuple(raw.get("matches", ())), tuple(raw.get("references", ())))
+
+
+RULE_FIELDS = (
+    "title", "plans", "when", "effect", "limit", "consequence", "why", "fix", "symptoms", "references", "verified", "confidence", "asks", "retired", "cases",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Resolving:
+    """The vocabulary while named conditions are still being read."""
+
+    outer: _Vocabulary
+    resolve: Callable[[str], Condition | None]
+    names: list[str]
+
+    def fact(self, name: str) -> Fact | None:
+        return self.outer.fact(name)
+
+    def named(self, name: str) -> Condition | None:
+        return self.resolve(name)
+
+    def suggest(self, name: str) -> str:
+        return did_you_mean(name, (*self.outer.known(), *self.outer.conditions, *self.names))
+
+
+def _filled(value: Any, row: Mapping[str, Any], columns: set[str]) -> Any:
+    """The shared fields of a table's rows with `{column}` replaced by the row's value; a value that is only `{column}`
+    keeps its type."""
+    if isinstance(value, str):
+        for column in columns:
+            if value == "{" + column + "}":
+                return row.get(column)
+            value = value.replace("{" + column + "}", plain(row[column]) if column in row else "")
+        return value
+    if isinstance(value, Mapping):
+        return {key: _filled(inner, row, columns) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_filled(inner, row, columns) for inner in value]
+    return value
+
+
+def request_facts(fusion: str) -> dict[str, Fact]:
+    """What may be asked about a fusion: on or off, one plan (by id or backend), a largest size in bytes."""
+    name = REQUEST_PREFIX + fusion
+    return {
+        name: Fact(name, "text", f"what the launch asks of {fusion}", ("on", "off"), optional=True, change="flag", find_out="the launch's command line and configuration"),
+        name + "_plan": Fact(name + "_plan", "text", f"the only plan the launch admits for {fusion}, by id or backend", optional=True, change="flag"),
+        name + "_max_bytes": Fact(name + "_max_bytes", "integer", f"the largest tensor the launch admits for {fusion}", minimum=0, unit="bytes", optional=True, change="flag"),
+    }

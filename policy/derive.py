@@ -1,0 +1,158 @@
+"""Numeric facts that are computed from other facts, lifted to sets of possible values.
+
+Every function gives a superset of what is possible, and a smaller input never gives a larger output. Sources: the
+rank layouts of the engines, as noted in `rules/facts/parallel.yaml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from policy.values import ABSENT, Discrete, Interval, Ordered, Values
+
+ONE = Ordered.exactly(1, 1)
+BOTH = Discrete(frozenset((True, False)))
+NOTHING = Ordered((), False, 1)
+#: Executors whose workers the engine starts itself; under `external_launcher` they run in somebody else's processes.
+STARTED_BY_ENGINE = ("mp", "ray", "uni")
+AT_LEAST_ONE = Ordered((Interval(1, True, None, False),), False, 1)
+
+
+class Lookup(Protocol):
+    """What a derivation asks of a launch."""
+
+    def values(self, fact: str) -> Values:
+        """The possible values of a fact."""
+        ...
+
+
+def product(*factors: Ordered) -> Ordered:
+    """Every product of one positive integer of each set (exact for small sets, an interval for large ones)."""
+    result = ONE
+    for factor in factors:
+        ours, theirs = result.points(), factor.points()
+        if ours is not None and theirs is not None and len(ours) * len(theirs) <= 256:
+            result = _listed(one * other for one in ours for other in theirs if one is not ABSENT and other is not ABSENT)
+        else:
+            (low, high), (other_low, other_high) = _ends(result), _ends(factor)
+            top = None if high is None or other_high is None else high * other_high
+            result = Ordered.of((Interval(low * other_low, True, top, top is not None),), False, 1)
+    return result
+
+
+def quotient(numerator: Ordered, denominator: Ordered, up: bool = False) -> Ordered:
+    """Every quotient, rounded down or up, of positive integers; at least one where rounded up."""
+    ours, theirs = numerator.points(), denominator.points()
+    if ours is not None and theirs is not None and len(ours) * len(theirs) <= 256:
+        return _listed(max(1, -(-one // other) if up else one // other) for one in ours for other in theirs if one is not ABSENT and other not in (ABSENT, 0))
+    (low, high), (other_low, other_high) = _ends(numerator), _ends(denominator)
+    bottom = 1 if other_high is None else max(1, -(-low // other_high) if up else low // other_high)
+    top = None if high is None else max(1, -(-high // other_low) if up else high // other_low)
+    return Ordered.of((Interval(bottom, True, top, top is not None),), False, 1)
+
+
+def _listed(values: Iterable[int]) -> Ordered:
+    return Ordered.of((Interval(value, True, value, True) for value in values), False, 1)
+
+
+def _ends(values: Ordered) -> tuple[int, int | None]:
+    first, last = values.intervals[0], values.intervals[-1]
+    return max(1, first.low or 1), last.high
+
+
+def _present(values: Values) -> Ordered:
+    assert isinstance(values, Ordered)
+    return Ordered(values.intervals, False, 1)
+
+
+def data_parallel_size_in_effect(facts: Lookup) -> Ordered:
+    """Replicas whose ranks share one WORLD. The command line's size, or the environment's where that one is 1, counts
+    for mixture-of-experts models and for ranks started by a trainer or by hand; a dense model's engine starts its
+    replicas as separate worlds, and elastic expert parallelism keeps WORLD to one engine."""
+    given, spmd = _present(facts.values("parallel.data_parallel_size")), facts.values("parallel.spmd_data_parallel_size")
+    by_hand = _present(spmd) if 1 in given else NOTHING
+    by_command = given if spmd.absent else given & Ordered.of((~ONE).intervals, False, 1)
+    joins, elastic = facts.values("traits.engine.data_parallel_joins_world"), facts.values("parallel.elastic_ep")
+    moe, executor = facts.values("model.is_moe"), facts.values("engine.executor")
+    result = NOTHING
+    if "never" in joins or True in elastic:
+        result |= ONE
+    if False in elastic and "always" in joins:
+        result |= by_command | by_hand
+    if False in elastic and "moe" in joins:
+        result |= by_hand
+        started = any(kind in executor for kind in STARTED_BY_ENGINE)
+        if by_command and ("external_launcher" in executor or (started and True in moe)):
+            result |= by_command
+        if by_command and started and False in moe:
+            result |= ONE
+    return result
+
+
+def tensor_parallel_groups(facts: Lookup) -> Ordered:
+    """Tensor-parallel groups in torch's WORLD: WORLD / tensor_parallel_size, with WORLD = replicas in effect x pipeline
+    x prefill context x tensor parallelism, or the WORLD that a trainer made before."""
+    sizes = product(
+        _present(facts.values("parallel.pipeline_parallel_size")),
+        _present(facts.values("parallel.prefill_context_parallel_size")),
+        _present(facts.values("parallel.data_parallel_size_in_effect")),
+    )
+    trainer, executor = facts.values("parallel.trainer_world_size"), facts.values("engine.executor")
+    result = NOTHING
+    if trainer.absent or any(kind in executor for kind in STARTED_BY_ENGINE):
+        result |= sizes
+    if _present(trainer) and "external_launcher" in executor:
+        result |= quotient(_present(trainer), _present(facts.values("parallel.tensor_parallel_size")))
+    return result
+
+
+def nodes_spanned(facts: Lookup) -> Ordered:
+    """Nodes that one tensor-parallel group spans: ceil(tensor_parallel_size / GPUs of a node), since tensor parallelism
+    is the innermost dimension; not known under Ray on several nodes, which places ranks by itself."""
+    nodes, size, per_node = (_present(facts.values(name)) for name in ("parallel.nodes", "parallel.tensor_parallel_size", "device.gpus_per_node"))
+    if nodes.within(ONE):
+        return ONE
+    most = _ends(nodes)[1]
+    by_size = quotient(size, per_node, up=True) if per_node else AT_LEAST_ONE
+    ceiling = Ordered.of((Interval(1, True, most, most is not None),), False, 1)
+    result = (by_size & ceiling) or ONE
+    if "ray" in facts.values("engine.executor"):
+        widest = _ends(size)[1]
+        result |= ceiling & Ordered.of((Interval(1, True, widest, widest is not None),), False, 1)
+    return result | ONE if 1 in nodes else result
+
+
+def hidden_size_multiple_of_8(facts: Lookup) -> Discrete:
+    """Whether the hidden size divides by 8; both where it is not known."""
+    size = facts.values("model.hidden_size").single()
+    return BOTH if size is None else Discrete.exactly(size % 8 == 0)
+
+
+DERIVED: dict[str, Callable[[Lookup], Values]] = {
+    "model.hidden_size_multiple_of_8": hidden_size_multiple_of_8,
+    "parallel.data_parallel_size_in_effect": data_parallel_size_in_effect,
+    "parallel.tensor_parallel_groups": tensor_parallel_groups,
+    "parallel.nodes_spanned": nodes_spanned,
+}
+#: What each derived fact is computed from.
+INPUTS: dict[str, tuple[str, ...]] = {
+    "model.hidden_size_multiple_of_8": ("model.hidden_size",),
+    "parallel.data_parallel_size_in_effect": (
+        "parallel.data_parallel_size",
+        "parallel.spmd_data_parallel_size",
+        "parallel.elastic_ep",
+        "model.is_moe",
+        "engine.executor",
+        "traits.engine.data_parallel_joins_world",
+    ),
+    "parallel.tensor_parallel_groups": (
+        "parallel.tensor_parallel_size",
+        "parallel.pipeline_parallel_size",
+        "parallel.prefill_context_parallel_size",
+        "parallel.data_parallel_size_in_effect",
+        "parallel.trainer_world_size",
+        "engine.executor",
+    ),
+    "parallel.nodes_spanned": ("parallel.nodes", "parallel.tensor_parallel_size", "device.gpus_per_node", "engine.executor"),
+}

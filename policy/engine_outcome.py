@@ -1,0 +1,231 @@
+"""What an engine does with a fusion when left alone: its gate for this version and request, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policy.conditions import AnyOf, Condition, Truth
+from policy.decision import Because, Finding, PlanState
+from policy.facts import show
+from policy.pack import REQUEST_PREFIX, SEVERITY, Arm, Fusion, Gate, Place, Selector, Take, releases_between
+from policy.values import ABSENT, Interval, Ordered
+
+if TYPE_CHECKING:
+    from policy.evaluate import Evaluation
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The plans an engine tries in order, by id; each link lists the plans that it may mean."""
+
+    links: tuple[tuple[str, ...], ...]
+    falls_back: bool
+
+    def possible(self, able: Mapping[str, PlanState]) -> list[str]:
+        """The plans the engine may end up with, as far as is known."""
+        found: list[str] = []
+        for link in self.links:
+            found.extend(link)
+            if not self.falls_back or any(one.truth is True and not clean(one) for name in link for one in able[name].because):
+                break
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOutcome:
+    """The engine's own outcome. `chains` are the chains it may follow, None where that is not known at all."""
+
+    state: str
+    built: str
+    plan: str | None
+    findings: tuple[Finding, ...]
+    gate: str
+    title: str
+    place: Place | None
+    chains: tuple[Chain, ...] | None
+    notes: tuple[str, ...]
+
+    def sure_plan(self, able: Mapping[str, PlanState]) -> str | None:
+        """The admitted plan that the engine takes by itself, whatever is still unknown; None where none is sure."""
+        if not self.chains:
+            return None
+        ends = {_end(chain, able) for chain in self.chains}
+        end = ends.pop() if len(ends) == 1 else None
+        return end
+
+
+def clean(reason: Because) -> bool:
+    """Whether an engine that tries the next plan would get there: nothing worse than not being created."""
+    return SEVERITY.get(reason.consequence or "unfused", 0) <= SEVERITY["unfused"]
+
+
+def _end(chain: Chain, able: Mapping[str, PlanState]) -> str | None:
+    """The first admitted link with only clean failures before it."""
+    for link in chain.links:
+        states = [able[name] for name in link if not _other_call(able[name])]
+        if len(states) == 1 and states[0].state == "admitted":
+            return states[0].plan.id
+        if not chain.falls_back or any(not clean(one) for state in states for one in state.because):
+            return None
+    return None
+
+
+def _other_call(state: PlanState) -> bool:
+    return state.state == "excluded" and bool(state.because) and state.because[0].id == "call"
+
+
+def outcome_of(evaluation: Evaluation, fusion: Fusion, able: tuple[PlanState, ...]) -> EngineOutcome:
+    """What the engine does with one fusion, left alone with this request."""
+    facts = evaluation.facts
+    engine = facts.engine()
+    gate = engine.gates.get(fusion.id) if engine is not None else None
+    if engine is None or gate is None:
+        origin = str(facts.get("engine.name").origin)
+        findings = (Finding("engine.name", "an engine that the pack knows", facts.shown("engine.name"), None, origin),) if engine is None else ()
+        if engine is not None:
+            return EngineOutcome("off", "unfused", None, (), "", f"{engine.title} has no such fusion that the pack knows", None, (), (f"the pack has no gate of {engine.title} for this fusion",))
+        return EngineOutcome("unknown", "unknown", None, findings, "", "the engine is not known", None, None, ())
+    versions = facts.values(engine.version_fact)
+    assert isinstance(versions, Ordered)
+    arms = [(interval, arm) for interval, arm in gate.arms.met(versions)]
+    notes = _horizon(gate, versions, engine.title)
+    version = facts.get(engine.version_fact)
+    states: list[tuple[str, tuple[Finding, ...], str]] = []
+    for interval, arm in arms:
+        if arm is None or not arm.known:
+            at = Finding(engine.version_fact, _range(engine.releases, interval), facts.shown(engine.version_fact), None, str(version.origin))
+            states.append(("unknown", (at,), f"releases {_range(engine.releases, interval)} were not read"))
+        else:
+            states.append(_configured(evaluation, fusion, gate, arm))
+    kinds = {state for state, _, _ in states}
+    findings = tuple(dict.fromkeys(finding for _, found, _ in states for finding in found))
+    if len(states) > 1 and len(kinds) > 1:
+        span = Finding(engine.version_fact, "one release", facts.shown(engine.version_fact), None, str(version.origin))
+        return EngineOutcome("unknown", "unknown", None, (span, *findings), gate.id, "it differs between the possible releases", gate.place, _chains(evaluation, fusion, able, arms), notes)
+    state, _, title = states[0]
+    place = next((arm.place for _, arm in arms if arm is not None), gate.place)
+    notes = (*notes, *dict.fromkeys(arm.note for _, arm in arms if arm is not None and arm.note))
+    chains = _chains(evaluation, fusion, able, arms)
+    by_plan = {one.plan.id: one for one in able}
+    if state == "off":
+        return EngineOutcome(state, "unfused", None, findings, gate.id, title, place, chains, notes)
+    if state != "on":
+        return EngineOutcome(state, "crash" if state == "dies" else "unknown", None, findings, gate.id, title, place, chains, notes)
+    plans = {_taken(chain, by_plan) for chain in chains} if chains else set()
+    plan = plans.pop() if len(plans) == 1 else None
+    built = {_built(chain, by_plan) for chain in chains} if chains else {"unknown"}
+    return EngineOutcome(state, built.pop() if len(built) == 1 else "unknown", plan, findings, gate.id, title, place, chains, notes)
+
+
+def _configured(evaluation: Evaluation, fusion: Fusion, gate: Gate, arm: Arm) -> tuple[str, tuple[Finding, ...], str]:
+    """What the gate says for the request, by which of its conditions."""
+    request = evaluation.facts.values(REQUEST_PREFIX + fusion.id).points() or []
+    dies, findings = evaluation.ask(arm.dies)
+    if dies is True:
+        return "dies", findings, arm.dies_why or "the engine refuses to start"
+    answers: dict[str, tuple[Finding, ...]] = {}
+    if dies is None:
+        answers["unknown"] = findings
+    for value in request:
+        condition: Condition = arm.unset if value is ABSENT else arm.requested_on if value == "on" else arm.requested_off
+        truth, found = evaluation.ask(condition)
+        answers[{True: "on", False: "off", None: "unknown"}[truth]] = found
+    state = next(iter(answers)) if len(answers) == 1 else "unknown"
+    name = REQUEST_PREFIX + fusion.id
+    met = tuple(dict.fromkeys(finding for found in answers.values() for finding in found))
+    if request and request[0] is not ABSENT:
+        met = (Finding(name, str(request[0]), evaluation.facts.shown(name), True, str(evaluation.facts.get(name).origin)), *met)
+    titles = {
+        "on": f"the engine turns {gate.setting} on by itself" if request[:1] == [ABSENT] else f"{gate.setting} is requested",
+        "off": _never(arm, request) or f"the engine leaves {gate.setting} off",
+        "unknown": f"it is not known whether the engine turns {gate.setting} on",
+    }
+    return state, met, titles[state]
+
+
+def _never(arm: Arm, request: list[object]) -> str:
+    if request[:1] == [ABSENT] and isinstance(arm.unset, AnyOf) and not arm.unset.parts:
+        return "the engine never turns it on by itself in this release"
+    return ""
+
+
+def _horizon(gate: Gate, versions: Ordered, title: str) -> tuple[str, ...]:
+    if versions.outside(Ordered((Interval(gate.through, False, None, False),))):
+        return ()
+    return (f"{title} after {gate.through} was not read: predicted by what {gate.through} does",)
+
+
+def _range(releases: tuple[object, ...], interval: Interval) -> str:
+    text = show(Ordered((interval,)))
+    inside = releases_between(releases, interval)  # type: ignore[arg-type]
+    return f"{text} ({inside})" if inside and inside != text else text
+
+
+def _chains(evaluation: Evaluation, fusion: Fusion, able: tuple[PlanState, ...], arms: list[tuple[Interval, Arm | None]]) -> tuple[Chain, ...] | None:
+    """The chains the engine may follow; None where a release that nobody read is possible."""
+    found: dict[Chain, None] = {}
+    for _, arm in arms:
+        if arm is None or not arm.known:
+            return None
+        for take in arm.takes:
+            truth: Truth = evaluation.ask(take.when)[0]
+            if truth is not False:
+                found[_chain(take, able)] = None
+    return tuple(found)
+
+
+def _chain(take: Take, able: tuple[PlanState, ...]) -> Chain:
+    return Chain(tuple(_meant(link, able) for link in take.chain), take.falls_back)
+
+
+def _meant(link: Selector, able: tuple[PlanState, ...]) -> tuple[str, ...]:
+    """The plans that a link may mean: those it selects whose form the call takes or may take."""
+    selected = [state for state in able if link.matches(state.plan)]
+    formed = [state for state in selected if not _other_call(state)]
+    return tuple(state.plan.id for state in formed or selected)
+
+
+def _taken(chain: Chain, able: Mapping[str, PlanState]) -> str | None:
+    """The plan the engine tries: the first link that is not sure to fail cleanly."""
+    last: str | None = None
+    for link in chain.links:
+        if len(link) != 1:
+            return last
+        state = able[link[0]]
+        last = state.plan.id
+        if state.state != "excluded" or not chain.falls_back or not all(clean(one) for one in state.because):
+            return last
+    return last
+
+
+def _built(chain: Chain, able: Mapping[str, PlanState]) -> str:
+    """What comes of trying the links in order."""
+    outcomes: set[str] = set()
+    for position, link in enumerate(chain.links):
+        here = {_outcome(able[name]) for name in link}
+        if len(here) != 1:
+            return "unknown"
+        outcome = here.pop()
+        goes_on = chain.falls_back and position + 1 < len(chain.links) and all(clean(one) for name in link for one in able[name].because)
+        if outcome == "unfused" and goes_on:
+            continue
+        if outcome == "unknown" and goes_on:
+            outcomes.add("fused")
+            continue
+        outcomes.add(outcome)
+        break
+    return outcomes.pop() if len(outcomes) == 1 else "unknown"
+
+
+def _outcome(state: PlanState) -> str:
+    """What comes of one plan: the worst certain consequence, unless a worse one is possible."""
+    if state.state == "admitted":
+        return "fused"
+    certain = max((SEVERITY.get(one.consequence or "unfused", 0) for one in state.because if one.truth is True), default=0)
+    possible = max((SEVERITY.get(one.consequence or "unfused", 0) for one in state.because if one.truth is None), default=0)
+    if possible > certain:
+        return "unknown"
+    name = next((name for name, weight in SEVERITY.items() if weight == certain), "unfused")
+    return "fused" if name == "slower" else name

@@ -1,0 +1,34 @@
+"""What an image name says about the engine inside it."""
+
+from __future__ import annotations
+
+import re
+
+#: Parts of names of images that stand beside an engine and hold none.
+_BESIDE = re.compile(
+    r"router|gateway|proxy|sidecar|endpoint-picker|\bepp\b|inference-sim|simulator|lora-syncer|scheduler|frontend|runtime:|download|"
+    r"exporter|grafana|prometheus|nginx|envoy|busybox|curl|redis|\betcd\b|\bnats\b|controller|operator|benchmark|genai-perf|dashboard|webui",
+    re.IGNORECASE,
+)
+_ENGINES = (
+    ("tensorrt_llm", re.compile(r"tensorrt-?_?llm|trt-?_?llm", re.IGNORECASE)),
+    ("sglang", re.compile(r"sglang", re.IGNORECASE)),
+    ("vllm", re.compile(r"vllm|/llm-d(?:-(?:cuda|rocm|xpu|gaudi|cpu|aws|tpu|hpu|gb200))?(?:-dev)?(?=[:@]|$)|ray-llm|huggingfaceserver", re.IGNORECASE)),
+)
+_DYNAMO = re.compile(r"(vllm|sglang|tensorrtllm|trtllm)-runtime", re.IGNORECASE)
+
+
+def engine_of_image(image: str) -> str | None:
+    """`vllm`, `sglang` or `tensorrt_llm`, or None where the name does not tell or names something beside an engine."""
+    name = image.rpartition("/")[2]
+    if _DYNAMO.search(image) is None and (_BESIDE.search(name) or _BESIDE.search(image.split("@")[0].rpartition("/")[2])):
+        return None
+    for engine, pattern in _ENGINES:
+        if pattern.search(image):
+            return engine
+    return None
+
+
+def serves_by_itself(image: str) -> bool:
+    """Whether the image's own entry point is the server, so that arguments alone make a launch."""
+    return re.search(r"vllm-openai|vllm-tpu|vllm-cpu|vllmserver|huggingfaceserver|/vllm(?:-\w+)?(?=[:@]|$)", image, re.IGNORECASE) is not None

@@ -1,0 +1,238 @@
+"""YAML files to a pack. Every problem of every file is collected; with any of them nothing is loaded.
+
+A pack that was loaded before is read from its compiled form (`compiled.py`), which the digest of the files guards.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path as FilePath
+from typing import Any
+
+from policy.build import Source, build
+from policy.conditions import Path
+from policy.facts import plain
+from policy.pack import Pack, Place, did_you_mean
+from policy.problems import PackError, Problem, Span
+from policy.source import Document, read_text, read_yaml
+
+FOLDERS = {"facts": "facts", "tables": "table", "fusions": "fusion", "devices": "device"}
+PRODUCT_FILES = {"product": "product", "traits": "traits", "switches": "switches", "pins": "pins", "defaults": "defaults"}
+#: Files of a product that its own doors read; no part of the decision.
+OTHER_PRODUCT_FILES = ("runtime",)
+
+
+@dataclass(slots=True)
+class YamlSource:
+    """One YAML file of a pack."""
+
+    kind: str
+    file: str
+    document: Document
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def value(self) -> Any:
+        """The file's data."""
+        return self.document.value
+
+    def place(self, path: Path) -> Place:
+        """Where the value at `path` is written, below the pack's folder."""
+        span = self.document.span(path)
+        return Place(self.file, span.line, span.column)
+
+    def complain(self, path: Path, message: str, help: str) -> None:
+        """Report a defect; on a mapping's entry the key is shown."""
+        key = tuple(path) in self.document.keys and isinstance(self.document_value(path), dict | list)
+        self.problems.append(self.document.problem(path, message, help, key))
+
+    def document_value(self, path: Path) -> Any:
+        """The value at `path`, or None."""
+        value = self.document.value
+        for step in path:
+            try:
+                value = value[step]
+            except (KeyError, IndexError, TypeError):
+                return None
+        return value
+
+
+def default_folder() -> FilePath:
+    """The pack that comes with the package: inside it when installed from a wheel, beside it in a checkout."""
+    package = FilePath(__file__).resolve().parent
+    inside = package / "rules"
+    return inside if inside.is_dir() else package.parent / "rules"
+
+
+def pack_files(folder: FilePath) -> list[FilePath]:
+    """The YAML files of a pack, sorted by path."""
+    return sorted(path for path in folder.rglob("*.y*ml") if path.suffix in (".yaml", ".yml") and not any(part.startswith(".") for part in path.relative_to(folder).parts))
+
+
+def digest_of(folder: FilePath, files: Iterable[FilePath]) -> str:
+    """SHA-256 over the paths and bytes of the files, shortened to 16 hexadecimal digits."""
+    total = hashlib.sha256()
+    for path in files:
+        total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return total.hexdigest()[:16]
+
+
+def kind_of(relative: FilePath) -> str | None:
+    """What a file is by its path below the pack; None for a file that belongs nowhere, `` for one that is not read."""
+    parts, stem = relative.parts, relative.stem
+    if len(parts) == 1:
+        return {"pack": "manifest", "conditions": "conditions"}.get(stem)
+    if parts[0] == "products":
+        if len(parts) == 3:
+            return "" if stem in OTHER_PRODUCT_FILES else PRODUCT_FILES.get(stem)
+        if len(parts) == 4:
+            return "gate" if parts[2] == "gates" else ""
+        return None
+    return FOLDERS.get(parts[0], "rule") if len(parts) == 2 else None
+
+
+def read_pack(folder: str | FilePath | None = None, compiled: bool = True) -> Pack:
+    """The pack in `folder` (the one that comes with the package where left out). Raises `PackError` with every problem."""
+    root = FilePath(folder) if folder is not None else default_folder()
+    if not root.is_dir():
+        raise PackError([Problem("there is no such folder", Span(str(root)), "name a folder with a pack.yaml")])
+    files = pack_files(root)
+    digest = digest_of(root, files)
+    if compiled:
+        from policy.compiled import load_compiled
+
+        ready = load_compiled(root, digest)
+        if ready is not None:
+            return ready
+    sources = read_sources(root, files)
+    pack = build_checked(sources, digest, root)
+    if compiled:
+        from policy.compiled import keep_compiled
+
+        keep_compiled(sources, pack)
+    return pack
+
+
+def build_checked(sources: list[YamlSource], digest: str, root: FilePath) -> Pack:
+    """The pack from sources of the right shape; raises `PackError` where they do not fit together."""
+    manifest = next((source for source in sources if source.kind == "manifest"), None)
+    if manifest is None:
+        raise PackError([Problem("the folder has no pack.yaml", Span(str(root)), "write one with name, version and format")])
+    typed: list[Source] = list(sources)
+    pack = build(typed, manifest.value["name"], manifest.value["version"], digest, str(root))
+    problems = [problem for source in sources for problem in source.problems]
+    if problems:
+        raise PackError(problems)
+    return pack
+
+
+def read_sources(root: FilePath, files: Iterable[FilePath]) -> list[YamlSource]:
+    """Every file as checked data. Raises `PackError` with the problems of all of them."""
+    sources: list[YamlSource] = []
+    problems: list[Problem] = []
+    for path in files:
+        relative = path.relative_to(root)
+        kind = kind_of(relative)
+        name = str(root / relative)
+        if kind == "":
+            continue
+        if kind is None:
+            problems.append(Problem("this file belongs to no part of a pack", Span(name), "rules lie in THEME/ID.yaml; the other places are in rules/README.md"))
+            continue
+        text, unread = read_text(path, name)
+        problems.extend(unread)
+        if text is None:
+            continue
+        document, defects = read_yaml(text, name)
+        source = YamlSource(kind, relative.as_posix(), document)
+        problems.extend(defects or shape_problems(source))
+        sources.append(source)
+    if problems:
+        raise PackError(problems)
+    return sources
+
+
+def shape_problems(source: YamlSource) -> list[Problem]:
+    """Where a file's data is not of its kind's shape."""
+    from pydantic import ValidationError
+
+    from policy.documents import SHAPES
+
+    shape, document = SHAPES[source.kind], source.document
+    if not isinstance(document.value, dict):
+        return [document.problem((), f"a {source.kind} file is a mapping, not {_kind_name(document.value)}")]
+    try:
+        shape.model_validate(document.value)
+    except ValidationError as error:
+        found: list[Problem] = []
+        for detail in error.errors(include_url=False):
+            problem = _explained(source, detail)
+            if all(problem.span != other.span for other in found):
+                found.append(problem)
+        return found
+    return _name_problems(source)
+
+
+def _name_problems(source: YamlSource) -> list[Problem]:
+    """Files are named after what they hold."""
+    field_name = {"rule": "id", "table": "table", "fusion": "fusion", "device": "device", "gate": "fusion"}.get(source.kind)
+    stem = FilePath(source.file).stem
+    if field_name is not None and source.value.get(field_name) != stem:
+        return [source.document.problem((field_name,), f"`{source.value.get(field_name)}` stands in the file `{stem}.yaml`", f"name the file `{source.value.get(field_name)}.yaml`")]
+    return []
+
+
+def _explained(source: YamlSource, detail: Any) -> Problem:
+    """One validation error in the words of the file."""
+    path = tuple(step for step in detail["loc"])
+    kind, context = detail["type"], detail.get("ctx", {})
+    last = str(path[-1]) if path else ""
+    if kind == "extra_forbidden":
+        holder = source.document_value(path[:-1])
+        fields = _fields_at(source, path[:-1])
+        help = did_you_mean(last, fields) or (f"known fields: {', '.join(sorted(fields))}" if fields else "")
+        return source.document.problem(path, f"`{last}` is no field here", help, key=isinstance(holder, dict))
+    if kind == "missing":
+        return source.document.problem(path[:-1], f"`{last}` is missing", "", key=bool(path[:-1]))
+    value = detail.get("input")
+    if kind == "literal_error":
+        expected = context.get("expected", "").replace("'", "`")
+        choices = [part.strip(" `") for part in context.get("expected", "").replace(" or ", ", ").replace("'", "").split(",")]
+        return source.document.problem(path, f"`{plain(value)}` is not {expected}", did_you_mean(str(value), choices))
+    if kind in ("string_type", "string_pattern_mismatch") and isinstance(value, int | float) and not isinstance(value, bool):
+        return source.document.problem(path, f"`{plain(value)}` is a number where text is expected", f'write it in quotes: `"{plain(value)}"`')
+    if kind == "string_pattern_mismatch":
+        return source.document.problem(path, f"`{plain(value)}` is no name", "names are lower case, with `-`, `_` or `.` between words", key=last == "[key]")
+    message = str(detail["msg"])
+    return source.document.problem(path, f"`{plain(value)}`: {message[:1].lower()}{message[1:]}" if isinstance(value, str | int | float) else f"{message[:1].lower()}{message[1:]}, not {_kind_name(value)}")
+
+
+def _fields_at(source: YamlSource, path: Path) -> list[str]:
+    """The field names of the shape at `path`, as far as the annotations tell."""
+    from policy.documents import SHAPES
+    from policy.documents import Document as Shape
+
+    shape: Any = SHAPES[source.kind]
+    for step in path:
+        if isinstance(step, int) or shape is None:
+            continue
+        field_info = getattr(shape, "model_fields", {}).get(step)
+        if field_info is not None:
+            shape = next((one for one in _flat_arguments(field_info.annotation) if isinstance(one, type) and issubclass(one, Shape)), None)
+    return list(getattr(shape, "model_fields", {}))
+
+
+def _flat_arguments(annotation: Any) -> Iterable[Any]:
+    yield annotation
+    for argument in getattr(annotation, "__args__", ()):
+        yield from _flat_arguments(argument)
+
+
+def _kind_name(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return "a boolean"
+    return {dict: "a mapping", list: "a list", str: "text", int: "a number"}.get(type(value), "a number")

@@ -1,0 +1,164 @@
+"""The nouns of the runtime: what to build, for whom, by when, and what came of it. Imports neither torch nor pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+FUSED, UNFUSED, RESTART = "fused", "unfused", "restart"
+OUTCOMES = (FUSED, UNFUSED, RESTART)
+#: What a process that must be started again exits with (EX_TEMPFAIL: try again later).
+EXIT_RESTART = 75
+ITEM_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
+
+
+class RuntimeRequestError(ValueError):
+    """What the caller asked of the runtime makes no sense; the message says what to change."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspacePlan:
+    """One concrete workspace: `library` by its import name, `backend` as the library calls it, `scope` what the call
+    is meant to reach (`group` or `world`), `passes` the scoping arguments that are given when the signature takes them."""
+
+    library: str = "flashinfer"
+    backend: str = "trtllm"
+    scope: str = "group"
+    passes: tuple[str, ...] = ("comm_backend", "group")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What the runtime needs of a decision: its digest, its state (`on`, `off`, `undetermined`) and the chosen plan."""
+
+    digest: str
+    state: str = "on"
+    plan: WorkspacePlan | None = field(default_factory=WorkspacePlan)
+    reason: str = ""
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Decision:
+        """Read a stored decision (`state`, `digest`, `chosen_plan {library, backend, scope}`).
+
+        Raises RuntimeRequestError when one of them is missing."""
+        missing = [name for name in ("state", "digest") if not document.get(name)]
+        if missing:
+            raise RuntimeRequestError(f"the decision has no `{missing[0]}`; store it with `policy decide --format json`")
+        chosen = document.get("chosen_plan") or None
+        plan = None
+        if chosen:
+            plan = WorkspacePlan(
+                library=str(chosen.get("library", "flashinfer")),
+                backend=str(chosen.get("backend", "trtllm")),
+                scope=str(chosen.get("scope", "group")),
+                passes=tuple(chosen.get("passes") or ("comm_backend", "group")),
+            )
+        headline = document.get("headline") or document.get("reason") or ""
+        return cls(digest=str(document["digest"]), state=str(document["state"]), plan=plan, reason=str(headline))
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """One user of the workspace (target, draft, quantised patterns, standalone all-reduce).
+
+    `hidden_size` in elements, `max_tokens` in tokens a call, `dtype` of the activations, `norm_weight_dtype` of the
+    RMSNorm weight (None: no norm), `one_shot` True, False or None (the library chooses by size)."""
+
+    name: str = "target"
+    hidden_size: int = 0
+    max_tokens: int = 0
+    dtype: str = "bfloat16"
+    norm_weight_dtype: str | None = "bfloat16"
+    one_shot: bool | None = None
+    launch_with_pdl: bool = False
+    fp32_accumulation: bool = True
+    rms_eps: float = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The workspace that serves all consumers: tokens x hidden elements of `dtype`."""
+
+    max_tokens: int
+    hidden_size: int
+    dtype: str
+
+    def bytes_needed(self, world_size: int) -> int:
+        """Device memory of one rank in bytes: one communication buffer and three of the low-latency protocol."""
+        return 4 * world_size * self.max_tokens * self.hidden_size * ITEM_BYTES.get(self.dtype, 4)
+
+
+def common_shape(consumers: Sequence[Consumer]) -> Shape:
+    """The maximum over all consumers. Raises RuntimeRequestError for none, an empty shape or a mix of 16 and 32 bit."""
+    if not consumers:
+        raise RuntimeRequestError("no consumer of the workspace is given; name at least the target model's shape")
+    for consumer in consumers:
+        if consumer.hidden_size <= 0 or consumer.max_tokens <= 0:
+            raise RuntimeRequestError(f"consumer `{consumer.name}` has hidden_size {consumer.hidden_size} and max_tokens {consumer.max_tokens}; both must be positive")
+    wide = {consumer.dtype for consumer in consumers if consumer.dtype == "float32"}
+    narrow = {consumer.dtype for consumer in consumers if consumer.dtype != "float32"}
+    if wide and narrow:
+        names = ", ".join(f"`{consumer.name}` {consumer.dtype}" for consumer in consumers)
+        raise RuntimeRequestError(f"one workspace holds either float32 or 16-bit sums, not both: {names}; leave one of them unfused")
+    return Shape(
+        max_tokens=max(consumer.max_tokens for consumer in consumers),
+        hidden_size=max(consumer.hidden_size for consumer in consumers),
+        dtype=consumers[0].dtype,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why: the rank that gave the reason (None: the launch as a whole), the phase, the fact, and one clause for a person."""
+
+    phase: str
+    fact: str
+    text: str
+    rank: int | None = None
+
+    def __str__(self) -> str:
+        who = "" if self.rank is None else f"rank {self.rank}, "
+        return f"{who}{self.phase} ({self.fact}): {self.text}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"phase": self.phase, "fact": self.fact, "text": self.text, "rank": self.rank}
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Reason:
+        rank = document["rank"]
+        return cls(str(document["phase"]), str(document["fact"]), str(document["text"]), None if rank is None else int(rank))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The word for the whole launch (`fused`, `unfused`, `restart`), its one reason, and the seconds each phase took here."""
+
+    word: str
+    reason: Reason
+    seconds: tuple[tuple[str, float], ...] = ()
+    details: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.word} because {self.reason}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"outcome": self.word, "reason": self.reason.to_json(), "seconds": dict(self.seconds), "details": list(self.details)}
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Seconds from the call: all votes in by `agree`, everything built, verified and committed by `total`.
+    Every rank has an outcome by `total` + `grace` at the latest."""
+
+    total: float = 120.0
+    agree: float | None = None
+    grace: float = 3.0
+
+    def __post_init__(self) -> None:
+        if self.total <= 0 or (self.agree is not None and not 0 < self.agree <= self.total):
+            raise RuntimeRequestError(f"a deadline of {self.total} s with votes in by {self.agree} s makes no sense; give 0 < agree <= total")
+
+    @property
+    def agree_by(self) -> float:
+        return self.agree if self.agree is not None else self.total / 2
