@@ -22,6 +22,7 @@ from policy.pack import (
     Product,
     Rule,
     Selector,
+    SettingMap,
     Switch,
     Take,
     Trait,
@@ -266,6 +267,8 @@ class _Builder:
         switches: list[Switch] = []
         pins: dict[Version, Mapping[str, str]] = {}
         defaults: dict[str, Breakpoints] = {}
+        settings: dict[str, tuple[SettingMap, ...]] = {}
+        environment: dict[str, tuple[SettingMap, ...]] = {}
         for part in self.sources:
             if not part.file.startswith(prefix):
                 continue
@@ -280,7 +283,27 @@ class _Builder:
                 pins.update({self._version(part, version, ("pins", version)): wanted for version, wanted in part.value["pins"].items()})
             elif part.kind == "defaults":
                 self._defaults(part, defaults)
-        self.pack.products[name] = Product(name, raw["title"], role, raw["package"], version_fact, releases, through, traits, gates, tuple(switches), pins, defaults)
+            elif part.kind == "settings":
+                settings.update(self._settings(part, "settings"))
+                environment.update(self._settings(part, "environment"))
+        self.pack.products[name] = Product(
+            name, raw["title"], role, raw["package"], version_fact, releases, through, traits, gates, tuple(switches), pins, defaults, settings, environment
+        )
+
+    def _settings(self, source: Source, section: str) -> dict[str, tuple[SettingMap, ...]]:
+        found: dict[str, tuple[SettingMap, ...]] = {}
+        for name, raw in source.value.get(section, {}).items():
+            maps = []
+            for number, one in enumerate(raw if isinstance(raw, list) else [raw]):
+                path: Path = (section, name, number) if isinstance(raw, list) else (section, name)
+                for place, value in ((("given",), one.get("given")), *((("values", text), value) for text, value in one.get("values", {}).items())):
+                    if value is not None:
+                        self._given(source, (*path, *place), one["fact"], value)
+                if self.pack.fact(one["fact"]) is None:
+                    source.complain((*path, "fact"), f"no fact is named `{one['fact']}`", self.vocabulary.suggest(one["fact"]))
+                maps.append(SettingMap(one["fact"], one.get("values", {}), one.get("given"), tuple(one.get("only", ()))))
+            found[name] = tuple(maps)
+        return found
 
     def _traits(self, source: Source, namespace: str, through: Version | None, into: dict[str, Trait]) -> None:
         for leaf, raw in source.value["traits"].items():

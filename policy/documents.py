@@ -254,6 +254,22 @@ class DefaultsDocument(Document):
     defaults: dict[str, list[RowDocument] | Scalar]
 
 
+class SettingDocument(Document):
+    """What a setting of the engine says about a fact."""
+
+    fact: str
+    values: dict[str, Any] = Field(default_factory=dict, description="the setting's value (as text, lower case) -> the fact's; others are taken as they are")
+    given: Any = Field(None, description="the fact's value where the setting is given at all")
+    only: list[str] = Field(default_factory=list, description="the setting's values (as text, lower case) that say something; others say nothing")
+
+
+class SettingsDocument(Document):
+    """`products/NAME/settings.yaml`: what command lines, configuration files and the environment say about facts."""
+
+    settings: dict[str, list[SettingDocument] | SettingDocument] = Field(default_factory=dict, description="the engine's own name of the setting, dotted for leaves")
+    environment: dict[str, list[SettingDocument] | SettingDocument] = Field(default_factory=dict, description="environment variable")
+
+
 class DeviceDocument(Document):
     """`devices/NAME.yaml`: a machine whose facts are known."""
 
@@ -278,5 +294,6 @@ SHAPES: dict[str, type[Document]] = {
     "switches": SwitchesDocument,
     "pins": PinsDocument,
     "defaults": DefaultsDocument,
+    "settings": SettingsDocument,
     "device": DeviceDocument,
 }

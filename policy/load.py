@@ -19,7 +19,7 @@ from policy.problems import PackError, Problem, Span
 from policy.source import Document, read_text, read_yaml
 
 FOLDERS = {"facts": "facts", "tables": "table", "fusions": "fusion", "devices": "device"}
-PRODUCT_FILES = {"product": "product", "traits": "traits", "switches": "switches", "pins": "pins", "defaults": "defaults"}
+PRODUCT_FILES = {"product": "product", "traits": "traits", "switches": "switches", "pins": "pins", "defaults": "defaults", "settings": "settings"}
 #: Files of a product that its own doors read; no part of the decision.
 OTHER_PRODUCT_FILES = ("runtime",)
 

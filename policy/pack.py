@@ -239,6 +239,26 @@ class Switch:
 
 
 @dataclass(frozen=True, slots=True)
+class SettingMap:
+    """What a setting of an engine says about a fact: its `values` translated (by lower-case text), or `given` where it
+    is given at all; with `only`, other values say nothing."""
+
+    fact: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+    given: Any = None
+    only: tuple[str, ...] = ()
+
+    def fact_value(self, raw: Any) -> Any:
+        """The fact's value for a setting's value; None where it says nothing."""
+        text = str(raw).lower()
+        if self.only and text not in self.only:
+            return None
+        if self.given is not None:
+            return self.given
+        return self.values.get(text, raw)
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """One engine or library: its version fact, known releases, traits, gates, switches, pins and defaults."""
 
@@ -254,6 +274,8 @@ class Product:
     switches: tuple[Switch, ...] = ()
     pins: Mapping[Version, Mapping[str, str]] = field(default_factory=dict)
     defaults: Mapping[str, Breakpoints] = field(default_factory=dict)
+    settings: Mapping[str, tuple[SettingMap, ...]] = field(default_factory=dict)
+    environment: Mapping[str, tuple[SettingMap, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ A dump is what `conformance/vllm_flags/` and `conformance/sglang_flags/` hold: {
 The catalogue keeps what parsing needs, one option a line, and leaves out what is the same for most:
 
 * `flags`: spellings; `dest` where it is not the first spelling with underscores; `not`: spellings that store false (`--no-x`), also those that the release accepts without showing;
-* `action`: `store` (left out), `true`, `boolean`, `append`, `lora`, `help`, `ignore` (accepted, no effect), `constant`, `refuse`;
+* `action`: `store` (left out), `true`, `boolean`, `append`, `help`, `ignore` (accepted, no effect), `constant`, `refuse`;
 * `type`: `str` (left out) or a name of `policy/launchers/converters.py`; `opt:T` reads "" and "None" as null;
 * `nargs`, `choices`, `constant`, `instead` (the option is deprecated; what to write), `default` (null is left out, {} for an object).
 
@@ -30,9 +30,10 @@ TYPES = {
 HUMAN = {"vllm": "human_int", "sglang": "si_int"}
 ACTIONS = {
     "_StoreAction": "store", "_StoreTrueAction": "true", "BooleanOptionalAction": "boolean", "EnableDisableAction": "boolean", "_AppendAction": "append",
-    "LoRAParserAction": "lora", "LoRAPathAction": "lora", "_HelpAction": "help", "DeprecatedAction": "ignore", "DeprecatedLogConfigFileAction": "store",
+    "LoRAParserAction": "store", "LoRAPathAction": "store", "_HelpAction": "help", "DeprecatedAction": "ignore", "DeprecatedLogConfigFileAction": "store",
     "DeprecatedStoreTrueAction": "true", "DeprecatedStoreConstAction": "constant", "DeprecatedAliasStoreAction": "store",
 }  # fmt: skip
+LORA = {"LoRAParserAction": "opt:lora_module", "LoRAPathAction": "lora_path"}
 INVERSE = {"--enable-": "--disable-", "--disable-": "--enable-"}
 
 
@@ -53,6 +54,8 @@ def type_of(option: dict[str, Any], engine: str, table: dict[str, Any]) -> str:
     """The name of the converter."""
     if option["type"] == "human_readable_int":
         return HUMAN[engine]
+    if option["action"] in LORA:
+        return LORA[option["action"]]
     for name, dests in table["types"].items():
         if option["dest"] in dests and option["type"] in ("_optional_type", "lambda"):
             return str(name)

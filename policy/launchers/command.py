@@ -5,7 +5,6 @@ that a parser of 500 options costs a few."""
 from __future__ import annotations
 
 import argparse
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +40,7 @@ class Parsed:
     errors: list[LaunchNotice] = field(default_factory=list)
     unknown: list[tuple[Placed, list[Placed]]] = field(default_factory=list)  # words no option takes, each with the words after it
     positional: Placed | None = None
+    remarks: list[tuple[Occurrence, LaunchNotice]] = field(default_factory=list)  # notices that hold only where the occurrence counts
 
 
 class _Refused(Exception):
@@ -65,19 +65,20 @@ class _Parser(argparse.ArgumentParser):
         except (_Refused, argparse.ArgumentError) as error:
             return self._ambiguous(arg_string, str(error))
         if isinstance(found, list) and len(found) > 1:  # Python 3.12 and later leave the complaint to the caller
-            return self._ambiguous(arg_string, ", ".join(part[1] for part in found), [(None, arg_string, None, None)])
+            return self._ambiguous(arg_string, ", ".join(part[1] for part in found))
         action = (found[0] if isinstance(found, list) else found)[0] if found else None
         if isinstance(arg_string, Placed) and isinstance(action, _Record):
             self.seen.setdefault(action.entry.flags[0], []).append(arg_string)
         return tagged(found, arg_string)
 
-    def _ambiguous(self, word: str, message: str, instead: Any = None) -> Any:
+    def _ambiguous(self, word: str, message: str) -> Any:
+        """Reports the word and answers what argparse answers for an option that it does not know."""
         matches = message.partition("could match ")[2] or message
         if isinstance(word, Placed):
             text = f"`{word.spelling}` is short for more than one option: {', '.join(f'`{match}`' for match in matches.split(', '))}"
             self.parsed.errors.append(LaunchNotice("ambiguous-flag", text, origin_of(word), "write the option in full"))
             self.ambiguous.append(word)
-        return instead or (None, word, None)
+        return super()._parse_optional("-\0")
 
 
 class _Record(argparse.Action):
@@ -97,7 +98,7 @@ class _Record(argparse.Action):
         taken = [value for value in words if isinstance(value, str)]
         origin = origin_of(word, taken)
         try:
-            value = self._value(parser, taken, word, values)
+            value = self._value(parser, taken, word)
         except ValueError as error:
             text = " ".join(taken)
             parser.parsed.errors.append(LaunchNotice("invalid-value", f"`{word.spelling}` does not take `{shown(text)}`: {error}", origin))
@@ -105,7 +106,7 @@ class _Record(argparse.Action):
         leaves = leaves_of(value, taken[0] if len(taken) == 1 else "", origin, word.spelling)
         parser.parsed.occurrences.append(Occurrence(self.entry, Setting(value, origin, word.spelling, leaves), " ".join(taken)))
 
-    def _value(self, parser: _Parser, taken: list[str], word: Placed, values: Any) -> Any:
+    def _value(self, parser: _Parser, taken: list[str], word: Placed) -> Any:
         entry = self.entry
         if entry.action == "help":
             raise ValueError("it prints help and does not start the engine")
@@ -118,11 +119,11 @@ class _Record(argparse.Action):
         converted = [self._one(parser, text) for text in taken]
         if entry.action == "constant":
             return entry.constant
-        if entry.action == "lora":
-            return [_lora(value) for value in converted if value]
         if entry.nargs in ("+", "*"):
             return converted
-        return converted[0] if converted else entry.constant if entry.constant is not None else values
+        if not converted and entry.constant is None:
+            raise ValueError("a value is expected")  # argparse takes `--flag=--` for no value at all
+        return converted[0] if converted else entry.constant
 
     def _one(self, parser: _Parser, text: str) -> Any:
         value = convert(self.entry.type, str(text), parser.converters)
@@ -137,16 +138,6 @@ class _Positional(argparse.Action):
         assert isinstance(parser, _Parser)
         if isinstance(values, Placed):
             parser.parsed.positional = values
-
-
-def _lora(text: str) -> Any:
-    """`name=path`, or the adapter as JSON."""
-    if text.lstrip().startswith("{"):
-        try:
-            return json.loads(text)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"not valid JSON: {error}") from None
-    return text
 
 
 def leaves_of(value: Any, text: str, origin: Origin, spelling: str) -> dict[str, Setting]:

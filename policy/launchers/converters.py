@@ -93,6 +93,27 @@ def _comma_list(text: str) -> list[int | str]:
     return [int(part) if part.isdigit() else part for part in (piece.strip() for piece in text.split(","))]
 
 
+def _lora_module(text: str) -> Any:
+    """`name=path`, or JSON with a name and a path."""
+    if "=" in text and "," not in text:
+        return text
+    value = json_object(text)
+    if not {"name", "path"} <= set(value):
+        raise ValueError("`name` and `path` are expected")
+    return value
+
+
+def _lora_path(text: str) -> Any:
+    """A path, `name=path`, or JSON with a name and a path."""
+    text = text.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        return text
+    value = json_object(text)
+    if not {"lora_name", "lora_path"} <= set(value):
+        raise ValueError("`lora_name` and `lora_path` are expected")
+    return value
+
+
 CONVERTERS: dict[str, Converter] = {
     "str": str,
     "int": _integer,
@@ -104,6 +125,8 @@ CONVERTERS: dict[str, Converter] = {
     "json": json_value,
     "json_or_str": _json_or_str,
     "object": json_object,
+    "lora_module": _lora_module,
+    "lora_path": _lora_path,
     "lower_underscore": lambda text: text.lower().replace("-", "_"),
     "comma_list": _comma_list,
     "reasoning_parser": lambda text: "" if text.lower() == "none" else text,

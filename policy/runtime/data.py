@@ -6,9 +6,8 @@ import functools
 from pathlib import Path
 from typing import Any
 
-from packaging.version import InvalidVersion, Version
-
 from policy.runtime.plan import RuntimeRequestError
+from policy.versions import Version, is_placeholder, line_start, without_local
 
 PACKAGE = Path(__file__).resolve().parents[1]
 FOLDERS = (PACKAGE / "rules", PACKAGE.parent / "rules")  # an installed wheel, then a checkout
@@ -30,32 +29,17 @@ def product(name: str) -> dict[str, Any]:
     return content
 
 
-def parse(version: str) -> Version | None:
-    """The version, or None for a placeholder or what PEP 440 does not know."""
-    try:
-        parsed = Version(version)
-    except InvalidVersion:
-        return None
-    return None if parsed.release[:2] == (0, 0) or parsed.local == "unknown" else parsed
-
-
-def at_least(version: Version, breakpoint_: str) -> bool:
-    """A breakpoint begins with its first development release, so that pre-releases belong to the line they lead to."""
-    return Version(version.public) >= Version(f"{breakpoint_}.dev0")
-
-
 def valid_at(table: list[dict[str, Any]], version: str, through: str | None = None) -> Any:
-    """The value of a breakpoint list for a version; None before its first row, past `through` and for an unknown version."""
-    parsed = parse(version)
-    if parsed is None or (through is not None and parsed > Version(through) and not at_most_line(parsed, through)):
+    """The value of a breakpoint list for a version; None before its first row, beyond `through` and for a placeholder.
+
+    A breakpoint begins with its first development release; post-releases of the horizon still belong to it."""
+    if is_placeholder(version):
+        return None
+    point = without_local(Version(version))
+    if through is not None and point > Version(through) and point.release != Version(through).release:
         return None
     value = None
     for row in table:
-        if at_least(parsed, row["since"]):
+        if point >= line_start(Version(row["since"])):
             value = row["value"]
     return value
-
-
-def at_most_line(version: Version, through: str) -> bool:
-    """Post-releases and local builds of the horizon itself still belong to it."""
-    return version.release == Version(through).release

@@ -20,11 +20,12 @@ class RuntimeRequestError(ValueError):
 @dataclass(frozen=True, slots=True)
 class WorkspacePlan:
     """One concrete workspace: `library` by its import name, `backend` as the library calls it, `scope` what the call
-    is meant to reach (`group` or `world`), `passes` the scoping arguments that are given when the signature takes them."""
+    is meant to reach (`world`, or the group it is built for), `passes` the scoping arguments that are given where the
+    signature takes them: the adapter gives both, since one of them alone is wrong in some release."""
 
     library: str = "flashinfer"
     backend: str = "trtllm"
-    scope: str = "group"
+    scope: str = "tensor_parallel_group"
     passes: tuple[str, ...] = ("comm_backend", "group")
 
 
@@ -51,8 +52,7 @@ class Decision:
             plan = WorkspacePlan(
                 library=str(chosen.get("library", "flashinfer")),
                 backend=str(chosen.get("backend", "trtllm")),
-                scope=str(chosen.get("scope", "group")),
-                passes=tuple(chosen.get("passes") or ("comm_backend", "group")),
+                scope=str(chosen.get("scope", "tensor_parallel_group")),
             )
         headline = document.get("headline") or document.get("reason") or ""
         return cls(digest=str(document["digest"]), state=str(document["state"]), plan=plan, reason=str(headline))

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
 
+from policy.launchers.containers.reading.finish import finish
 from policy.launchers.found import FoundLaunch, LaunchNotice
 from policy.launchers.yaml_places import Node, read_documents
 from policy.origin import Origin
@@ -58,9 +59,8 @@ def find_launches(text: str, name: str) -> Found:
             found.launches += _read(module, text, documents, name, found.problems)
         if found.launches:
             break
-    if found.launches:
-        used = [module for module in used if any(launch.notes is not None for launch in found.launches)]
-    elif strengths:
+    found.launches = finish(found.launches)
+    if not found.launches and strengths:
         used = [module for given, module in ranked if given == strengths[0]]
     found.format = " and ".join(dict.fromkeys(str(module.NAME) for module in used)) or None
     reads_yaml = any(getattr(module, "YAML", True) for module in used) and bool(used)

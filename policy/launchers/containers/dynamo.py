@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from policy.launchers.containers.reading.launches import merge_parts, role_of_name, state
-from policy.launchers.containers.reading.pods import (
-    Surroundings,
-    configurations,
-    environment_in,
-    launches_of_pod,
-    merged,
-    objects,
-    state_devices,
-)
+from policy.launchers.containers.reading.pods import Surroundings, configurations, launches_of_pod, objects, state_devices
 from policy.launchers.found import FoundLaunch, LaunchNotice
 from policy.launchers.yaml_places import Node
 
@@ -28,42 +20,38 @@ def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotic
     launches: list[FoundLaunch] = []
     maps = configurations(documents)
     for document in objects(documents):
-        if document.string("kind") not in KINDS:
-            continue
-        whole = document.string("metadata", "name") or ""
         spec = document.at("spec")
-        if spec is None:
+        if document.string("kind") not in KINDS or spec is None:
             continue
         parts = list(spec.items("services")) + [(one.string("name") or "", one) for one in spec.elements("components")]
         if document.string("kind") == "DynamoComponentDeployment":
             parts.append((spec.string("serviceName") or "", spec))
         for part_name, part in parts:
-            role = role_of_name(part.string("subComponentType")) or role_of_name(part.string("type")) or role_of_name(part_name)
-            around = Surroundings(maps, name=f"{whole}/{part_name}", role=role)
-            for holder in (spec, part):
-                around.given.update(environment_in(holder.at("envs") or holder.at("env"), {}, maps))
-            launches += _of_part(part, around)
+            role = next((role for said in (part.string("subComponentType"), part.string("type"), part_name) if (role := role_of_name(said))), None)
+            around = Surroundings(maps, name=f"{document.string('metadata', 'name') or ''}/{part_name}", role=role)
+            outer = [one for holder in ((spec, part) if part is not spec else (spec,)) for key in ("envs", "env") for one in holder.elements(key)]
+            launches += _of_part(part, outer, around)
     return launches
 
 
-def _of_part(part: Node, around: Surroundings) -> list[FoundLaunch]:
-    given, around.given = around.given, {}
-    extra = part.at("extraPodSpec")
-    pods: list[Node] = [pod for pod in (part.at("podTemplate", "spec"),) if pod is not None]
-    main = extra.at("mainContainer") if extra is not None else None
-    if main is not None and extra is not None:
-        containers = Node("sequence", [main], "", main.line, main.column, main.source, main.start, main.end)
-        pods.append(Node("mapping", {**extra.value, "containers": containers}, "", extra.line, extra.column, extra.source, extra.start, extra.end, keys=extra.keys))
+def _of_part(part: Node, outer: list[Node], around: Surroundings) -> list[FoundLaunch]:
+    """`outer` are environment entries of the deployment and of the part, which hold for its containers too."""
+    pods = [pod for pod in (part.at("podTemplate", "spec"), part.at("extraPodSpec")) if pod is not None and pod.kind == "mapping"]
     found: list[FoundLaunch] = []
     for pod in pods:
-        for container in pod.elements("containers"):
-            if container.at("env") is not None or given:
-                around.given = {key: item for key, item in given.items()}
-        found += launches_of_pod(pod, around)
+        main = pod.at("mainContainer")
+        containers = ([main] if main is not None else []) + pod.elements("containers")
+        ready = [_with(one, env=_list(one, outer + one.elements("env"))) for one in containers if one.kind == "mapping"]
+        found += launches_of_pod(_with(pod, containers=_list(pod, ready)), around)
     for launch in found:
         state(launch, "parallel.nodes", part.at("multinode", "nodeCount"), "multinode.nodeCount")
         state_devices(launch, part)
     return merge_parts(found)
 
 
-_ = merged
+def _list(near: Node, elements: list[Node]) -> Node:
+    return Node("sequence", elements, "", near.line, near.column, near.source, near.start, near.end)
+
+
+def _with(node: Node, **more: Node) -> Node:
+    return Node("mapping", {**node.value, **more}, "", node.line, node.column, node.source, node.start, node.end, keys=node.keys)

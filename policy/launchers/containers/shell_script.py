@@ -13,6 +13,7 @@ from policy.origin import Origin
 
 NAME = "shell script"
 LOOKS_FOR = "a command line that starts vLLM, SGLang or TensorRT-LLM"
+YAML = False
 
 _ENGINE = re.compile(r"vllm|sglang|trtllm|tensorrt_llm|huggingfaceserver", re.IGNORECASE)
 _DIRECTIVE = re.compile(r"^#SBATCH\s+(--?[\w-]+)(?:[=\s]\s*(\S+))?", re.MULTILINE)

@@ -1,0 +1,1 @@
+"""Exact answers over the whole input space: smallest changes, regions, proofs, differences, checks of a pack."""

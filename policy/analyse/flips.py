@@ -1,0 +1,210 @@
+"""The smallest changes that turn a fusion on for one launch, each decided again before it is named.
+
+The search starts from what decided: at least one of the facts in the way must change, so only those are moved, over the
+cells of their domains. Changes of one fact come first; two facts are tried where no single one below the cost of
+another machine is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from time import process_time
+from typing import Any
+
+from policy.analyse.moves import Move, Moves, cost_rank, shown_union
+from policy.analyse.outlook import Outlook
+from policy.analyse.relevant import request_names
+from policy.conditions import decisive
+from policy.decision import Decision, Finding, Flip
+from policy.evaluate import Evaluation
+from policy.launch import Facts, Launch
+from policy.pack import REQUEST_PREFIX, Fusion, Pack
+
+#: CPU seconds that a search takes at most where its caller names no budget.
+BUDGET = 0.06
+MACHINE = cost_rank("machine")
+
+
+@dataclass(frozen=True, slots=True)
+class Flips:
+    """The flips found; `complete` is False where the budget ended the search; `fixed` are the facts in the way that
+    cannot change for this launch, or only with another machine, as `{fact: value in words}`."""
+
+    found: tuple[Flip, ...] = ()
+    complete: bool = True
+    fixed: Mapping[str, str] = field(default_factory=dict)
+
+
+def flips(pack: Pack, launch: Launch, fusion: str, posture: str = "safe", budget: float = BUDGET, strict: bool = False) -> list[Flip]:
+    """Every minimal change of facts that turns `fusion` on without a further switch, fewest facts and cheapest first."""
+    return list(search(pack, launch, fusion, posture, budget, strict).found)
+
+
+def search(pack: Pack, launch: Launch, fusion: str, posture: str = "safe", budget: float = BUDGET, strict: bool = False) -> Flips:
+    """The same with what is known about the search: whether it was complete, and which fixed facts are in the way.
+    `budget` is CPU seconds. In posture audit the answer is that of posture safe. KeyError where there is no such fusion."""
+    return _Search(pack, launch, fusion, "safe" if posture == "audit" else posture, budget, strict).run()
+
+
+class _OutOfBudgetError(Exception):
+    """The search has to end here."""
+
+
+class _Search:
+    def __init__(self, pack: Pack, launch: Launch, fusion: str, posture: str, budget: float, strict: bool) -> None:
+        self.pack, self.launch, self.fusion, self.posture, self.strict = pack, launch, pack.fusions[fusion], posture, strict
+        self.deadline = process_time() + budget
+        self.needed = _with_required(pack, self.fusion)
+        self.outlook = Outlook(pack, launch, self.fusion, posture, strict)
+        self.facts = self.outlook.base
+        self.moves = Moves(pack, launch, self.fusion, self.facts)
+
+    def run(self) -> Flips:
+        decision = self._decide(Evaluation(self.facts, self.posture))
+        if decision.state == "on" and not decision.switches:
+            return Flips()
+        in_the_way = self.in_the_way(decision, self.facts)
+        complete, singles, pairs = True, dict[str, list[Move]](), list[tuple[Move, Move]]()
+        try:
+            tried = self._singles(in_the_way, singles)
+            if all(cost_rank(self.moves.cost(name)) >= MACHINE for name in singles):
+                self._pairs(tried, pairs)
+        except _OutOfBudgetError:
+            complete = False
+        found = [Flip({name: shown_union(self.pack, name, moves)}, self.moves.cost(name)) for name, moves in singles.items()]
+        found.extend(self._joined(pairs))
+        found.sort(key=lambda flip: (len(flip.changes), cost_rank(flip.cost), sorted(flip.changes)))
+        return Flips(tuple(found), complete, self._fixed(decision, found))
+
+    def _singles(self, names: Iterable[str], into: dict[str, list[Move]]) -> list[Move]:
+        """Moves of one fact that are enough; those that are not are returned."""
+        failed: list[Move] = []
+        for name in self.moves.order(names):
+            for move in self.moves.of(name):
+                if not self._turns_on((move,)):
+                    failed.append(move)
+                    continue
+                into.setdefault(name, []).append(move)
+                if name.startswith(REQUEST_PREFIX):
+                    break  # dropping the request is a smaller change than asking for the opposite
+        return failed
+
+    def _pairs(self, firsts: list[Move], into: list[tuple[Move, Move]]) -> None:
+        seen: set[frozenset[Move]] = set()
+        for first in firsts:
+            if cost_rank(self.moves.cost(first.fact)) >= MACHINE:
+                continue
+            facts = self.outlook.fork({first.fact: first.values})
+            decision = self._decide(Evaluation(facts, self.posture))
+            for name in self.moves.order(self.in_the_way(decision, facts) - {first.fact}):
+                if cost_rank(self.moves.cost(name)) >= MACHINE:
+                    continue
+                for second in self.moves.of(name):
+                    both = frozenset((first, second))
+                    if both not in seen:
+                        seen.add(both)
+                        if self._turns_on((first, second)):
+                            into.append((first, second))
+
+    def _joined(self, pairs: list[tuple[Move, Move]]) -> Iterator[Flip]:
+        """Pairs of the same two facts as few flips: equal partners of one fact's moves are merged."""
+        by_facts: dict[tuple[str, str], dict[Move, list[Move]]] = {}
+        for one, two in pairs:
+            first, second = sorted((one, two), key=lambda move: move.fact)
+            by_facts.setdefault((first.fact, second.fact), {}).setdefault(first, []).append(second)
+        for (one_fact, two_fact), partners in by_facts.items():
+            merged: dict[frozenset[Move], list[Move]] = {}
+            for first_move, seconds in partners.items():
+                merged.setdefault(frozenset(seconds), []).append(first_move)
+            dearest = max((self.moves.cost(one_fact), self.moves.cost(two_fact)), key=cost_rank)
+            for those, firsts in merged.items():
+                yield Flip({one_fact: shown_union(self.pack, one_fact, firsts), two_fact: shown_union(self.pack, two_fact, list(those))}, dearest)
+
+    def _turns_on(self, moves: tuple[Move, ...]) -> bool:
+        """Whether the fusion is on, without a further switch, once these facts have changed."""
+        if process_time() > self.deadline:
+            raise _OutOfBudgetError
+        changes = {move.fact: move.values for move in moves}
+        facts = self.outlook.fork(changes)
+        if not self.moves.fits_machine(facts, changes) or not self.outlook.may_be_on(facts, changes):
+            return False
+        evaluation = Evaluation(facts, self.posture)
+        decision = self._decide(evaluation)
+        return decision.state == "on" and not decision.switches and evaluation.launch_state().state != "refused"
+
+    def _decide(self, evaluation: Evaluation) -> Decision:
+        decisions: dict[str, Decision] = {}
+        for fusion in self.needed:
+            decisions[fusion.id] = evaluation.decide(fusion, decisions)
+        return decisions[self.fusion.id]
+
+    # --- what is in the way ---
+
+    def in_the_way(self, decision: Decision, facts: Facts) -> set[str]:
+        """Base facts of which at least one must change before the fusion can be on."""
+        engine = facts.engine()
+        names: set[str] = set()
+        admitted = [state for state in decision.able if state.state == "admitted"]
+        gate_is_off = decision.left_alone.state != "on" or decision.asked == "off"
+        if gate_is_off or self.posture == "fast":
+            names.update(finding.fact for finding in decision.left_alone.findings)
+            names.add(request_names(self.fusion.id)[0])
+        if self.posture == "fast":
+            names.add("runtime.builder")
+            names.update(met.atom.fact for met in decisive(self.fusion.wanted, facts)[1])
+        if not admitted and (not gate_is_off or self.posture == "fast"):
+            for state in decision.able:
+                names.update(min((self._facts_of(reason.id, reason.effect, reason.findings) for reason in state.because), key=len, default=set()))
+        elif admitted and not gate_is_off:
+            for state in decision.able:
+                for reason in state.because:
+                    names.update(self._facts_of(reason.id, reason.effect, reason.findings))
+            names.update(self.moves.chain_facts)
+        bases = set().union(*(facts.bases(name) for name in names if self.pack.fact(name) is not None))
+        if engine is not None:
+            bases.add(engine.version_fact)
+        return bases
+
+    def _facts_of(self, id: str, effect: str, findings: Iterable[Any]) -> set[str]:
+        names = {finding.fact for finding in findings}
+        if id == "request":
+            names.add(request_names(self.fusion.id)[1])
+        if effect == "limit":
+            names.add(request_names(self.fusion.id)[2])
+        if effect == "requires":
+            names.update(self.moves.facts_of_fusion(id))
+        return names
+
+    def _fixed(self, decision: Decision, found: list[Flip]) -> dict[str, str]:
+        """The facts that would have to change and cannot, or only with another machine; none where a flag or a package is enough."""
+        if any(cost_rank(flip.cost) < MACHINE for flip in found):
+            return {}
+        names = {name for flip in found for name in flip.changes}
+        if not found:
+            for state in decision.able:
+                stuck = [held for reason in state.because if reason.truth is True and (held := self._stuck(reason.findings))]
+                if not stuck and not (state.because and state.because[0].id == "call"):
+                    names = set()
+                    break
+                names.update(*stuck[:1])
+            if decision.left_alone.state != "on":
+                names.update(name for finding in decision.left_alone.findings for name in self._stuck((finding,)))
+        return {name: self.facts.shown(name) for name in sorted(names)}
+
+    def _stuck(self, findings: Iterable[Finding]) -> set[str]:
+        """The known facts that findings rest on, where none of them can be changed by a flag or a package."""
+        bases = set().union(*(self.facts.bases(finding.fact) for finding in findings)) - {"engine.name"}
+        movable = [name for name in bases if self.moves.can_change(name) and cost_rank(self.moves.cost(name)) < MACHINE]
+        return set() if movable else {name for name in bases if self.facts.get(name).values.single() is not None}
+
+
+def _with_required(pack: Pack, fusion: Fusion) -> list[Fusion]:
+    """A fusion after those it requires."""
+    wanted, waiting = {fusion.id}, list(fusion.requires)
+    while waiting:
+        name = waiting.pop()
+        if name in pack.fusions and name not in wanted:
+            wanted.add(name)
+            waiting.extend(pack.fusions[name].requires)
+    return [one for one in pack.in_order() if one.id in wanted]

@@ -1,0 +1,89 @@
+"""The command `policy`: parses its words, calls one command, prints errors without a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+#: Command -> (module, what it does).
+COMMANDS = {
+    "explain": ("explain", "what is decided for a launch, and why"),
+    "facts": ("facts", "every fact of a launch, with its origin, and what is not known"),
+    "check": ("check", "load a pack, look for mistakes in it, and run the cases of its rules"),
+    "rule": ("rule", "one rule as a page"),
+    "schema": ("schema", "write the JSON Schemas of the pack's files and of a launch"),
+}
+EPILOG = """\
+exit codes: 0 done; 1 a finding named by --fail-on, a required fusion that is off, or a pack with mistakes;
+2 bad usage or input; 3 a required fusion that is undetermined. "Off" is not an error.
+"""
+
+
+def parser_for(name: str | None = None) -> argparse.ArgumentParser:
+    """The parser; only the named command's module is imported (all of them where none is named)."""
+    parser = argparse.ArgumentParser(prog="policy", description="Decide which kernel fusions a launch may use, and say why.", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", action="store_true", help="print the version and the pack's digest")
+    subparsers = parser.add_subparsers(dest="name", metavar="COMMAND")
+    for command, (module, help) in COMMANDS.items():
+        if name is None or name == command:
+            loaded = import_module(f"policy.commands.{module}")
+            child = subparsers.add_parser(command, help=help, description=f"{help[:1].upper()}{help[1:]}.", epilog=f"example: {loaded.EXAMPLE}", formatter_class=argparse.RawDescriptionHelpFormatter)
+            loaded.add(child)
+        else:
+            subparsers.add_parser(command, help=help, add_help=False)
+    return parser
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command. Returns the exit code."""
+    given = list(sys.argv[1:] if words is None else words)
+    launch: list[str] = []
+    if "--" in given:
+        cut = given.index("--")
+        given, launch = given[:cut], given[cut + 1 :]
+    first = next((word for word in given if not word.startswith("-")), None)
+    if first is not None and first not in COMMANDS:
+        from policy.pack import did_you_mean
+
+        return _fail(f"`{first}` is no command", did_you_mean(first, COMMANDS) or f"commands: {', '.join(COMMANDS)}")
+    parser = parser_for(first or "-")
+    options = parser.parse_args(given)
+    if options.version:
+        return _version()
+    if options.name is None:
+        parser.print_help()
+        return 0
+    options.launch = launch
+    from policy.problems import PolicyError
+
+    try:
+        return int(import_module(f"policy.commands.{COMMANDS[options.name][0]}").run(options))
+    except PolicyError as error:
+        print(f"policy: {error}" if not any(problem.span for problem in error.problems) else str(error), file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # the reader went away; nothing more can be said to it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+
+
+def _fail(message: str, help: str) -> int:
+    print(f"policy: {message}\n  help: {help}", file=sys.stderr)
+    return 2
+
+
+def _version() -> int:
+    from policy.load import read_pack
+
+    pack = read_pack()
+    print(f"fusion-policy {pack.version} (pack {pack.digest})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

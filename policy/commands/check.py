@@ -1,0 +1,43 @@
+"""`policy check`: load a pack, look for mistakes in it, and run the cases of its rules."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from policy.commands import common
+
+EXAMPLE = "policy check rules"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The options of `policy check`."""
+    parser.add_argument("folder", nargs="?", metavar="DIR", help="the pack's folder (default: the pack that comes with the package)")
+    parser.add_argument("--compile", metavar="FILE", nargs="?", const="", help="write the compiled form of the pack (default: beside the package)")
+    parser.set_defaults(pack=None)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Report every mistake; exit 1 where there is one, 2 where the pack cannot be loaded."""
+    from policy.check import check
+    from policy.compiled import compiled_text, shipped_file
+    from policy.load import build_checked, default_folder, digest_of, pack_files, read_sources
+
+    root = Path(options.folder) if options.folder else default_folder()
+    if not root.is_dir():
+        from policy.problems import PackError, Problem, Span
+
+        raise PackError([Problem("there is no such folder", Span(str(root)), "name a folder with a pack.yaml")])
+    files = pack_files(root)
+    sources = read_sources(root, files)
+    pack = build_checked(sources, digest_of(root, files), root)
+    report = check(pack, sources)
+    for problem in report.problems:
+        print(problem.render(), file=sys.stderr)
+    if not report.problems and options.compile is not None:
+        target = Path(options.compile) if options.compile else shipped_file()
+        target.write_text(compiled_text(sources, pack), encoding="utf-8")
+        print(f"compiled: {target}", file=sys.stderr)
+    print(f"{pack.name} {pack.version} ({pack.digest}): {len(pack.rules)} rules, {len(pack.fusions)} fusions, {len(pack.facts)} facts, {report.cases} cases, {len(report.problems)} problems")
+    return common.FINDING if report.problems else common.OK
