@@ -14,6 +14,7 @@ COMMANDS = {
     "facts": ("facts", "every fact of a launch, with its origin, and what is not known"),
     "check": ("check", "load a pack, look for mistakes in it, and run the cases of its rules"),
     "rule": ("rule", "one rule as a page"),
+    "docs": ("docs", "write the pages about a pack"),
     "schema": ("schema", "write the JSON Schemas of the pack's files and of a launch"),
 }
 EPILOG = """\

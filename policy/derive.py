@@ -129,7 +129,60 @@ def hidden_size_multiple_of_8(facts: Lookup) -> Discrete:
     return BOTH if size is None else Discrete.exactly(size % 8 == 0)
 
 
+def expert_parallel_size(facts: Lookup) -> Ordered:
+    """Ranks that the experts are spread over: 1 without expert parallelism, else tensor x data parallelism."""
+    spread, result = facts.values("parallel.expert_parallel"), NOTHING
+    if False in spread:
+        result |= ONE
+    if True in spread:
+        result |= product(_present(facts.values("parallel.tensor_parallel_size")), _present(facts.values("parallel.data_parallel_size")))
+    return result
+
+
+def moe_tensor_parallel_size(facts: Lookup) -> Ordered:
+    """Ranks that share one expert's weights: tensor_parallel_size / expert_parallel_size, at least 1."""
+    return quotient(_present(facts.values("parallel.tensor_parallel_size")), _present(facts.values("parallel.expert_parallel_size")))
+
+
+def _element_bytes(facts: Lookup) -> Ordered:
+    sizes = {"bfloat16": 2, "float16": 2, "float32": 4}
+    dtypes = facts.values("model.dtype")
+    return _listed(size for name, size in sizes.items() if name in dtypes)
+
+
+def _with_absent(values: Ordered, absent: bool) -> Ordered:
+    return Ordered(values.intervals, absent, values.step)
+
+
+def message_bytes(facts: Lookup) -> Ordered:
+    """Bytes of one rank's tensor in the step that is asked about: tokens x hidden size x bytes of an element."""
+    tokens = facts.values("load.tokens")
+    counted = _present(tokens)
+    size = product(counted, _present(facts.values("model.hidden_size")), _element_bytes(facts)) if counted else NOTHING
+    return _with_absent(size, ABSENT in tokens)
+
+
+def mnnvl_capacity_bytes(facts: Lookup) -> Ordered:
+    """Bytes that one call may have on an mnnvl workspace: a third of it, since three buffers rotate."""
+    size = facts.values("engine.workspace_bytes")
+    stated = _present(size)
+    return _with_absent(quotient(stated, Ordered.exactly(3, 1)) if stated else NOTHING, ABSENT in size)
+
+
+def mnnvl_capacity_tokens(facts: Lookup) -> Ordered:
+    """Tokens that fit into one call's part of an mnnvl workspace."""
+    size = facts.values("engine.mnnvl_capacity_bytes")
+    stated = _present(size)
+    width = product(_present(facts.values("model.hidden_size")), _element_bytes(facts)) if stated else NOTHING
+    return _with_absent(quotient(stated, width) if stated else NOTHING, ABSENT in size)
+
+
 DERIVED: dict[str, Callable[[Lookup], Values]] = {
+    "parallel.expert_parallel_size": expert_parallel_size,
+    "parallel.moe_tensor_parallel_size": moe_tensor_parallel_size,
+    "load.message_bytes": message_bytes,
+    "engine.mnnvl_capacity_bytes": mnnvl_capacity_bytes,
+    "engine.mnnvl_capacity_tokens": mnnvl_capacity_tokens,
     "model.hidden_size_multiple_of_8": hidden_size_multiple_of_8,
     "parallel.data_parallel_size_in_effect": data_parallel_size_in_effect,
     "parallel.tensor_parallel_groups": tensor_parallel_groups,
@@ -137,6 +190,11 @@ DERIVED: dict[str, Callable[[Lookup], Values]] = {
 }
 #: What each derived fact is computed from.
 INPUTS: dict[str, tuple[str, ...]] = {
+    "parallel.expert_parallel_size": ("parallel.expert_parallel", "parallel.tensor_parallel_size", "parallel.data_parallel_size"),
+    "parallel.moe_tensor_parallel_size": ("parallel.tensor_parallel_size", "parallel.expert_parallel_size"),
+    "load.message_bytes": ("load.tokens", "model.hidden_size", "model.dtype"),
+    "engine.mnnvl_capacity_bytes": ("engine.workspace_bytes",),
+    "engine.mnnvl_capacity_tokens": ("engine.mnnvl_capacity_bytes", "model.hidden_size", "model.dtype"),
     "model.hidden_size_multiple_of_8": ("model.hidden_size",),
     "parallel.data_parallel_size_in_effect": (
         "parallel.data_parallel_size",

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
-ConditionField = Annotated[Any, WithJsonSchema({"$ref": "#/definitions/condition"})]
-FactMapping = Annotated[dict[str, Any], WithJsonSchema({"$ref": "#/definitions/factValues"})]
+ConditionField = Annotated[Any, WithJsonSchema({"refers_to": "condition"})]
+FactMapping = Annotated[dict[str, Any], WithJsonSchema({"refers_to": "factValues"})]
 VersionText = Annotated[str, Field(min_length=1, description="a PEP 440 version, in quotes", json_schema_extra={"pattern": "^[0-9]"})]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*$")]
 Scalar = str | bool | int | float | None

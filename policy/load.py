@@ -19,6 +19,7 @@ from policy.problems import PackError, Problem, Span
 from policy.source import Document, read_text, read_yaml
 
 FOLDERS = {"facts": "facts", "tables": "table", "fusions": "fusion", "devices": "device"}
+#: What a product's file is by the first word of its name: `traits.yaml`, `traits_hazards.yaml`.
 PRODUCT_FILES = {"product": "product", "traits": "traits", "switches": "switches", "pins": "pins", "defaults": "defaults", "settings": "settings"}
 #: Files of a product that its own doors read; no part of the decision.
 OTHER_PRODUCT_FILES = ("runtime",)
@@ -86,7 +87,7 @@ def kind_of(relative: FilePath) -> str | None:
         return {"pack": "manifest", "conditions": "conditions"}.get(stem)
     if parts[0] == "products":
         if len(parts) == 3:
-            return "" if stem in OTHER_PRODUCT_FILES else PRODUCT_FILES.get(stem)
+            return "" if stem in OTHER_PRODUCT_FILES else PRODUCT_FILES.get(stem.partition("_")[0])
         if len(parts) == 4:
             return "gate" if parts[2] == "gates" else ""
         return None

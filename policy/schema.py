@@ -43,11 +43,24 @@ def write(pack: Pack, folder: Path) -> list[Path]:
 
 
 def _shape(kind: str, pack: Pack) -> dict[str, Any]:
-    schema: dict[str, Any] = json.loads(json.dumps(SHAPES[kind].model_json_schema()).replace("#/$defs/", "#/definitions/"))
+    schema: dict[str, Any] = _referring(json.loads(json.dumps(SHAPES[kind].model_json_schema()).replace("#/$defs/", "#/definitions/")))
     definitions = {**schema.pop("$defs", {}), **_definitions(pack)}
     schema["definitions"] = _used(schema, definitions)
     schema["$schema"] = DRAFT
     return schema
+
+
+def _referring(value: Any) -> Any:
+    """The marks that the shapes leave for conditions and fact values, as references; what stands beside a reference
+    goes around it, because draft-07 ignores it there."""
+    if isinstance(value, list):
+        return [_referring(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value.get("refers_to"), str):
+        rest = {name: inner for name, inner in value.items() if name not in ("refers_to", "default")}
+        return {**rest, "allOf": [{"$ref": f"#/definitions/{value['refers_to']}"}]}
+    return {name: _referring(inner) for name, inner in value.items()}
 
 
 def _used(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:

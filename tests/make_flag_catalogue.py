@@ -6,7 +6,8 @@ A dump is what `conformance/vllm_flags/` and `conformance/sglang_flags/` hold: {
 `options` (spellings), `dest`, `action` (argparse class), `type` (name of the converter), `nargs`, `choices`, `default`.
 The catalogue keeps what parsing needs, one option a line, and leaves out what is the same for most:
 
-* `flags`: spellings; `dest` where it is not the first spelling with underscores; `not`: spellings that store false (`--no-x`), also those that the release accepts without showing;
+* `flags`: spellings; `dest` where it is not the first spelling with underscores;
+* `not`: spellings that store false (`--no-x`), also those that the release accepts without showing;
 * `action`: `store` (left out), `true`, `boolean`, `append`, `help`, `ignore` (accepted, no effect), `constant`, `refuse`;
 * `type`: `str` (left out) or a name of `policy/launchers/converters.py`; `opt:T` reads "" and "None" as null;
 * `nargs`, `choices`, `constant`, `instead` (the option is deprecated; what to write), `default` (null is left out, {} for an object).

@@ -15,11 +15,11 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from policy.launchers import sglang_command, vllm_command  # noqa: E402
-from policy.launchers.catalogue import defaults  # noqa: E402
-from policy.launchers.found import Word  # noqa: E402
-from policy.launchers.settings import Settings  # noqa: E402
-from policy.origin import Origin  # noqa: E402
+from policy.launchers import sglang_command, vllm_command
+from policy.launchers.catalogue import defaults
+from policy.launchers.found import Word
+from policy.launchers.settings import Settings
+from policy.origin import Origin
 
 SHOWN = 10
 PROGRAMS = {"serve": ["vllm"], "api_server": ["python", "-m", "vllm.entrypoints.openai.api_server"], None: ["python", "-m", "sglang.launch_server"]}
@@ -33,8 +33,8 @@ def words_of(texts: list[str]) -> list[Word]:
 def read(case: dict[str, Any]) -> Settings:
     """The case through the parser of its engine."""
     files = {case["config_file"]: case["config_yaml"]} if case.get("config_file") else {}
-    module = vllm_command if case.get("entry") else sglang_command
-    return module.read_command(words_of([*PROGRAMS[case.get("entry")], *case["argv"]]), case["version"], files)
+    words = words_of([*PROGRAMS[case.get("entry")], *case["argv"]])
+    return (vllm_command if case.get("entry") else sglang_command).read_command(words, case["version"], files)
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any] | None:
@@ -82,7 +82,8 @@ def disagreement(case: dict[str, Any]) -> str | None:
     if got is not None and case["expected"] is not None:
         wanted = {name: value for name, value in case["expected"].items() if got[name] != value}
         found = {name: got[name] for name in wanted}
-    return f"{settings.engine} {case['version']} {case['topic']} {json.dumps(case['argv'])} {case.get('config_yaml') or ''}\n    expected {wanted}\n    got      {found}"
+    name = f"{settings.engine} {case['version']} {case.get('topic', '')} {json.dumps(case['argv'])} {case.get('config_yaml') or ''}"
+    return f"{name}\n    expected {wanted}\n    got      {found}"
 
 
 def score(path: Path) -> tuple[int, list[str]]:

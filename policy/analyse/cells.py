@@ -7,7 +7,7 @@ the constants they are compared with, names at the constants themselves, sets by
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from policy.conditions import SetTest
@@ -41,9 +41,9 @@ def _ordered_cells(fact: Fact, asked: Sequence[Ordered]) -> Iterable[Ordered]:
             if high is not None:
                 cuts.add((high + 1, 0) if step and high_closed else (high, 1 if high_closed else 0))
     borders = sorted(cuts)
-    ends: list[tuple[Any, int] | None] = [None, *borders, None]
-    for start, end in zip(ends, ends[1:], strict=False):
-        interval = Interval(None if start is None else start[0], start is not None and start[1] == 0, None if end is None else end[0], end is not None and end[1] == 1)
+    ends: list[tuple[Any, int]] = [(None, 1), *borders, (None, 0)]
+    for (low, after), (high, until) in pairwise(ends):
+        interval = Interval(low, after == 0, high, until == 1)
         cell = Ordered.of((interval,), False, step)
         if cell and cell.within(domain):
             yield cell

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from time import process_time
 from typing import Any
 
-from policy.analyse.moves import Move, Moves, cost_rank, shown_union
+from policy.analyse.moves import Move, Moves, cost_rank
 from policy.analyse.outlook import Outlook
 from policy.analyse.relevant import request_names
 from policy.conditions import decisive
@@ -62,7 +62,7 @@ class _Search:
 
     def run(self) -> Flips:
         decision = self._decide(Evaluation(self.facts, self.posture))
-        if decision.state == "on" and not decision.switches:
+        if decision.state == "on":
             return Flips()
         in_the_way = self.in_the_way(decision, self.facts)
         complete, singles, pairs = True, dict[str, list[Move]](), list[tuple[Move, Move]]()
@@ -72,7 +72,7 @@ class _Search:
                 self._pairs(tried, pairs)
         except _OutOfBudgetError:
             complete = False
-        found = [Flip({name: shown_union(self.pack, name, moves)}, self.moves.cost(name)) for name, moves in singles.items()]
+        found = [Flip({name: self.moves.shown(name, moves)}, self.moves.cost(name)) for name, moves in singles.items()]
         found.extend(self._joined(pairs))
         found.sort(key=lambda flip: (len(flip.changes), cost_rank(flip.cost), sorted(flip.changes)))
         return Flips(tuple(found), complete, self._fixed(decision, found))
@@ -119,7 +119,7 @@ class _Search:
                 merged.setdefault(frozenset(seconds), []).append(first_move)
             dearest = max((self.moves.cost(one_fact), self.moves.cost(two_fact)), key=cost_rank)
             for those, firsts in merged.items():
-                yield Flip({one_fact: shown_union(self.pack, one_fact, firsts), two_fact: shown_union(self.pack, two_fact, list(those))}, dearest)
+                yield Flip({one_fact: self.moves.shown(one_fact, firsts), two_fact: self.moves.shown(two_fact, list(those))}, dearest)
 
     def _turns_on(self, moves: tuple[Move, ...]) -> bool:
         """Whether the fusion is on, without a further switch, once these facts have changed."""
@@ -155,7 +155,8 @@ class _Search:
             names.update(met.atom.fact for met in decisive(self.fusion.wanted, facts)[1])
         if not admitted and (not gate_is_off or self.posture == "fast"):
             for state in decision.able:
-                names.update(min((self._facts_of(reason.id, reason.effect, reason.findings) for reason in state.because), key=len, default=set()))
+                reasons = [self._facts_of(reason.id, reason.effect, reason.findings) for reason in state.because]
+                names.update(min(reasons, key=lambda facts: len(facts)) if reasons else ())
         elif admitted and not gate_is_off:
             for state in decision.able:
                 for reason in state.because:

@@ -6,15 +6,15 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from policy.analyse.cells import accepts, cells
+from policy.analyse.cells import cells
 from policy.analyse.relevant import atom_facts, atoms_by_fact, base_facts, conditions_of, request_names, version_cuts
 from policy.conditions import SetTest, written
 from policy.derive import INPUTS
-from policy.facts import COSTS, Fact, show
+from policy.facts import COSTS, PACKAGE_PREFIX, Fact, show
 from policy.launch import Facts, Launch
-from policy.pack import PACKAGE_PREFIX, REQUEST_PREFIX, Fusion, Pack, Product
-from policy.values import ABSENT, Interval, Ordered, Values
-from policy.versions import Version, shown
+from policy.pack import REQUEST_PREFIX, Fusion, Pack, Product
+from policy.values import ABSENT, Ordered, Values
+from policy.versions import Version, line_start, shown
 
 #: Sizes worth trying for a number that other facts are computed from.
 SIZES = (1, 2, 4, 8, 16)
@@ -42,6 +42,7 @@ class Moves:
         gate = self.engine.gates.get(fusion.id) if self.engine is not None else None
         self.chain_facts = {name for _, arm in (gate.arms.rows if gate is not None else ()) for take in arm.takes for name in atom_facts(take.when)}
         self._held: dict[str, list[Move]] = {}
+        self._borders: dict[str, tuple[Sequence[Version], tuple[Version, ...]]] = {}
 
     def facts_of_fusion(self, fusion: str) -> set[str]:
         """The base facts that any condition of a fusion rests on."""
@@ -99,6 +100,8 @@ class Moves:
     def _releases(self, fact: Fact, product: Product, releases: Sequence[Version]) -> list[Move]:
         """The releases in groups that no condition, trait, default, gate or pin tells apart."""
         cuts = cells(fact, [*self.atoms.get(fact.name, ()), *version_cuts(self.pack, product, {*self.atoms, *self.computed_from}, self.fusion.id)])
+        borders = (interval.low for cell in cuts if isinstance(cell, Ordered) for interval in cell.intervals)
+        self._borders[fact.name] = (releases, tuple(border for border in borders if border is not None))
         groups: dict[tuple[object, ...], list[Version]] = {}
         here = self.facts.values(fact.name).single()
         for release in releases:
@@ -138,6 +141,39 @@ class Moves:
             ranks *= _least(facts.values(name)) or 1
         return ranks <= nodes * per_node
 
+    def shown(self, name: str, moves: Iterable[Move]) -> str:
+        """The values of several moves of one fact, as one writes them in a rule."""
+        moves = list(moves)
+        fact = self.pack.fact(name)
+        assert fact is not None
+        parts = self._runs(name, sorted(release for move in moves for release in move.releases))
+        rest = [move.values for move in moves if not move.releases]
+        if rest:
+            joined = rest[0]
+            for values in rest[1:]:
+                joined = joined | values  # type: ignore[operator]
+            present = fact.optional and not joined.absent and joined | fact.values(ABSENT) == fact.domain  # type: ignore[operator]
+            parts.extend(("present",) if present else show(joined).split(" or "))
+        return parts[0] if len(parts) == 1 else written(parts)
+
+    def _runs(self, name: str, versions: Sequence[Version]) -> list[str]:
+        """Neighbouring releases as ranges: up to the next release where nothing changes before it, else up to the last one."""
+        releases, borders = self._borders.get(name, ((), ()))
+        parts: list[str] = []
+        position = 0
+        while position < len(versions):
+            start = bisect_right(releases, versions[position]) - 1
+            length = 1
+            while versions[position + length : position + length + 1] == list(releases[start + length : start + length + 1]) != []:
+                length += 1
+            first, last = versions[position], versions[position + length - 1]
+            following = releases[start + length] if start + length < len(releases) else None
+            goes_on = following is not None and not any(last < border < line_start(following) for border in borders)
+            upper = f"<{shown(following)}" if goes_on and following is not None else f"<={shown(last)}"
+            parts.append(shown(first) if length == 1 else f">={shown(first)},{upper}")
+            position += length
+        return parts
+
 
 def _least(values: Values, top: bool = False) -> int | None:
     """The smallest (largest) possible whole number; None where there is none."""
@@ -157,49 +193,3 @@ def _all_inputs(name: str) -> set[str]:
 def cost_rank(cost: str) -> int:
     """Position among the costs, cheapest first."""
     return COSTS.index(cost) if cost in COSTS else len(COSTS)
-
-
-def shown_union(pack: Pack, name: str, moves: Iterable[Move]) -> str:
-    """The values of several moves of one fact, as one writes them in a rule."""
-    moves = list(moves)
-    fact = pack.fact(name)
-    assert fact is not None
-    versions = sorted(release for move in moves for release in move.releases)
-    parts = _runs(versions, pack.releases_of(name) if not name.startswith("engine.") else _engine_releases(pack, versions))
-    rest = [move.values for move in moves if not move.releases]
-    if rest:
-        joined = rest[0]
-        for values in rest[1:]:
-            joined = joined | values  # type: ignore[operator]
-        if not joined.absent and joined | fact.values(ABSENT) == fact.domain if fact.optional else False:  # type: ignore[operator]
-            parts.append("present")
-        else:
-            parts.extend(show(joined).split(" or "))
-    return parts[0] if len(parts) == 1 else written(parts)
-
-
-def _engine_releases(pack: Pack, versions: Sequence[Version]) -> tuple[Version, ...]:
-    wanted = set(versions)
-    return next((product.releases for product in pack.products.values() if product.role == "engine" and wanted <= set(product.releases)), tuple(versions))
-
-
-def _runs(versions: Sequence[Version], releases: Sequence[Version]) -> list[str]:
-    """Neighbouring releases as ranges: `>=A,<the first release above that is not meant`, `>=A,<=B` at the newest."""
-    parts: list[str] = []
-    position = 0
-    while position < len(versions):
-        start = bisect_right(releases, versions[position]) - 1
-        length = 1
-        while position + length < len(versions) and start + length < len(releases) and versions[position + length] == releases[start + length]:
-            length += 1
-        first, last = versions[position], versions[position + length - 1]
-        if length == 1:
-            parts.append(shown(first))
-        else:
-            following = releases[start + length] if start + length < len(releases) else None
-            parts.append(f">={shown(first)},<{shown(following)}" if following is not None else f">={shown(first)},<={shown(last)}")
-        position += length
-    return parts
-
-
-__all__ = ["Interval", "Move", "Moves", "accepts", "cost_rank", "shown_union"]

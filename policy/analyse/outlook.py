@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 
 from policy.analyse.relevant import inputs_of
 from policy.conditions import Condition, Truth
+from policy.facts import PACKAGE_PREFIX
 from policy.launch import Facts, Launch
-from policy.pack import PACKAGE_PREFIX, REQUEST_PREFIX, Fusion, Pack, Plan, Rule, Take
+from policy.pack import REQUEST_PREFIX, Fusion, Pack, Plan, Rule, Take
 from policy.values import ABSENT, Ordered, Values
 
 ENGINE = ("engine.name", "engine.version")
@@ -29,7 +30,7 @@ class Outlook:
         self.pack, self.launch, self.fusion, self.posture = pack, launch, fusion, posture
         self.request = REQUEST_PREFIX + fusion.id
         self.base = Facts(pack, launch, strict)
-        self.plans: list[tuple[Plan, tuple[Rule, ...]]] = [(plan, tuple(rule for rule in pack.rules_for(plan) if rule.effect == "exclude")) for plan in fusion.plans]
+        self.plans = [(plan, tuple(rule for rule in pack.rules_for(plan) if rule.effect == "exclude")) for plan in fusion.plans]
         self._answers: dict[str, Truth] = {rule.id: rule.when.truth(self.base) for _, rules in self.plans for rule in rules}
         self._dependents: dict[str, frozenset[str]] = {}
         self._inputs: dict[str, tuple[str, ...]] = {}

@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     report = check(pack, sources)
     for problem in report.problems:
         print(problem.render(), file=sys.stderr)
-    if not report.problems and options.compile is not None:
+    if options.compile is not None:
         target = Path(options.compile) if options.compile else shipped_file()
         target.write_text(compiled_text(sources, pack), encoding="utf-8")
         print(f"compiled: {target}", file=sys.stderr)

@@ -61,12 +61,13 @@ class _Parser(argparse.ArgumentParser):
 
     def _parse_optional(self, arg_string: str) -> Any:
         try:
-            found = super()._parse_optional(arg_string)
+            found: Any = super()._parse_optional(arg_string)
         except (_Refused, argparse.ArgumentError) as error:
             return self._ambiguous(arg_string, str(error))
         if isinstance(found, list) and len(found) > 1:  # Python 3.12 and later leave the complaint to the caller
             return self._ambiguous(arg_string, ", ".join(part[1] for part in found))
-        action = (found[0] if isinstance(found, list) else found)[0] if found else None
+        first: Any = found[0] if isinstance(found, list) else found
+        action = first[0] if first else None
         if isinstance(arg_string, Placed) and isinstance(action, _Record):
             self.seen.setdefault(action.entry.flags[0], []).append(arg_string)
         return tagged(found, arg_string)

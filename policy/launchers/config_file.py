@@ -3,13 +3,13 @@ loader reads them, since that is what the engines use (a later duplicate wins, `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from policy.launchers.command import Files
 from policy.launchers.found import LaunchNotice
-from policy.launchers.placed import Placed, shown
+from policy.launchers.placed import Placed, origin_of, shown
 from policy.origin import Origin
 
 _CHARACTERS, _NODES = 1_000_000, 50_000
@@ -40,9 +40,44 @@ class ConfigFile:
     notices: list[LaunchNotice] = field(default_factory=list)
 
 
-def find(files: Files, name: str) -> str | None:
-    """The text of a file, None where the caller does not give it."""
-    return files.get(name) if isinstance(files, Mapping) else files(name)
+@dataclass(slots=True)
+class Pulled:
+    """`--config FILE` taken out of the words: `rest` without it, `index` where it stood, and the file."""
+
+    rest: list[Placed]
+    index: int
+    option: Placed
+    file: ConfigFile = field(default_factory=ConfigFile)
+
+    def fail(self, kind: str, message: str, remedy: str = "") -> None:
+        """Adds an error at the place of `--config`."""
+        self.file.errors.append(LaunchNotice(kind, message, origin_of(self.option), remedy))
+
+
+def pull_config(words: Sequence[Placed], files: Files, takes: Callable[[str], bool], empty: bool) -> Pulled:
+    """Takes the first `--config FILE` out of the words and reads the file. `takes` says whether the engine takes a file of
+    that name, `empty` whether it takes a file without keys."""
+    index = next(position for position, word in enumerate(words) if word == "--config")
+    pulled = Pulled([*words[:index], *words[index + 2 :]], index, words[index])
+    if any(word == "--config" for word in pulled.rest):
+        pulled.rest = [word for word in pulled.rest if word != "--config"]
+        pulled.fail("config-file-invalid", "`--config` is given more than once: the engine takes one file", "merge the files")
+        return pulled
+    if index + 1 == len(words):
+        pulled.fail("missing-value", "`--config` needs a file")
+        return pulled
+    name = str(words[index + 1])
+    text = files.get(name) if isinstance(files, Mapping) else files(name)
+    if not takes(name):
+        pulled.fail("config-file-invalid", f"`{name}` is not taken as a configuration file", "name it `.yaml` or `.yml`")
+    elif text is None:
+        pulled.fail("config-file-unreadable", f"`{name}` cannot be read, so its settings are not known", f"give the text of `{name}`")
+    else:
+        pulled.file = read_config(text, name)
+        keyless = not isinstance(pulled.file.root, dict) and not (empty and pulled.file.root is None)
+        if keyless and not pulled.file.errors:
+            pulled.fail("config-file-invalid", f"`{name}` holds no keys: the engine needs a mapping", "write `KEY: VALUE` lines")
+    return pulled
 
 
 def read_config(text: str, name: str) -> ConfigFile:

@@ -22,11 +22,12 @@ def human_int(text: str) -> int:
     if match is None:
         return _integer(text)
     number, suffix = match.groups()
+    power = _POWER[suffix.lower()]
     if suffix.islower():
-        return int(float(number) * 1000 ** _POWER[suffix])
+        return int(float(number) * float(1000**power))
     if "." in number:
         raise ValueError(f"a fraction cannot take the binary suffix `{suffix}`; `{number}{suffix.lower()}` is decimal")
-    return int(number) * 1024 ** _POWER[suffix.lower()]
+    return int(number) * int(1024**power)
 
 
 def human_int_or_auto(text: str) -> int:
@@ -40,11 +41,12 @@ def si_int(text: str) -> int:
     if match is None:
         return _integer(text)
     number, suffix = match.groups()
+    power = _POWER[suffix[0].lower()]
     if not suffix.endswith("i"):
-        return int(Decimal(number) * 1000 ** _POWER[suffix.lower()])
+        return int(Decimal(number) * 1000**power)
     if "." in number:
         raise ValueError(f"a fraction cannot take the binary suffix `{suffix}`; `{number}{suffix[0]}` is decimal")
-    return int(number) * 1024 ** _POWER[suffix[0].lower()]
+    return int(number) * int(1024**power)
 
 
 def expand_integers(text: str) -> str:

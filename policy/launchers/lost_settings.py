@@ -54,4 +54,6 @@ def _is_lost(path: str, leaf: Setting, winner: Setting, meant: bool) -> bool:
 def _remedy(given: Setting, winner: Setting) -> str:
     if given.origin.kind == "file" and winner.origin.kind != "file":
         return f"move `{winner.spelling}` into the file, or repeat the file's keys beside it"
-    return f"write all keys in one form, for example as `{winner.spelling}.KEY=VALUE` each" if winner.spelling.startswith("-") else "write all keys in one place"
+    if winner.spelling.startswith("-"):
+        return f"write all keys in one form, for example each as `{winner.spelling}.KEY=VALUE`"
+    return "write all keys in one place"

@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 from policy.launchers.catalogue import Catalogue, Option, known, read_table, since
 from policy.launchers.command import Files, Parsed, fill, parse
-from policy.launchers.config_file import Entry, find, read_config
+from policy.launchers.config_file import Entry, pull_config
 from policy.launchers.found import LaunchNotice, Word
 from policy.launchers.lost_settings import lost_settings
 from policy.launchers.placed import Placed, origin_of, place, shown
@@ -54,7 +54,7 @@ def _read(words: list[Placed], version: str | None, catalogue: Catalogue, files:
     words = words[start:]
     if entry == "serve":
         words = _serve(words, settings, version)
-    if "--config" in words:
+    if any(word == "--config" for word in words):
         words = _pull_config(words, settings, catalogue, version, files)
     parsed = parse(catalogue, words)
     settings.errors += [*parsed.errors, *(explain_unknown(catalogue, word, after) for word, after in parsed.unknown)]
@@ -83,42 +83,20 @@ def _serve(words: list[Placed], settings: Settings, version: str | None) -> list
 
 def _pull_config(words: list[Placed], settings: Settings, catalogue: Catalogue, version: str | None, files: Files) -> list[Placed]:
     """The file's keys become options in front of the command's own, so that the command's win."""
-
-    def fail(kind: str, message: str, word: Placed, remedy: str = "") -> None:
-        settings.errors.append(LaunchNotice(kind, message, origin_of(word), remedy))
-
-    index = words.index("--config")
-    option, name = words[index], words[index + 1] if index + 1 < len(words) else None
-    rest = [*words[:index], *words[index + 2 :]]
-    if "--config" in rest:
-        fail("config-file-invalid", "`--config` is given more than once: the engine takes one file", option, "merge the files")
-        return [word for word in rest if word != "--config"]
-    if name is None:
-        fail("missing-value", "`--config` needs a file", option)
-        return rest
-    if PurePath(name).suffix.lower() not in (".yaml", ".yml"):
-        fail("config-file-invalid", f"`{name}` is not taken as a configuration file", option, "name it `.yaml` or `.yml`")
-        return rest
-    text = find(files, str(name))
-    if text is None:
-        fail("config-file-unreadable", f"`{name}` cannot be read, so its settings are not known", option, f"give the text of `{name}`")
-        return rest
-    config = read_config(text, str(name))
-    settings.errors += config.errors
-    settings.notices += config.notices
-    if not config.errors and config.root is not None and not isinstance(config.root, dict):
-        fail("config-file-invalid", f"`{name}` holds no keys: the engine needs a mapping", option, "write `KEY: VALUE` lines")
+    pulled = pull_config(words, files, lambda name: PurePath(name).suffix.lower() in (".yaml", ".yml"), empty=True)
     table, release = read_table(ENGINE, "behaviour"), known(version)
-    keys = _Keys(catalogue, since(table["config_keys"], release))
-    nested = since(table["nested_config"], release)
+    keys, nested = _Keys(catalogue, since(table["config_keys"], release)), since(table["nested_config"], release)
     added: list[Placed] = []
-    for entry in config.entries:
+    for entry in pulled.file.entries:
         try:
             added += _entry_words(entry, keys, nested)
         except (TypeError, ValueError, AttributeError) as error:
             said = str(error) if type(error) is ValueError else "it cannot be turned into an option"
-            settings.errors.append(LaunchNotice("config-file-invalid", f"`{entry.key}` is not taken from a file: {said}", entry.origin, "give it on the command line"))
-    return added + rest
+            notice = LaunchNotice("config-file-invalid", f"`{entry.key}` is not taken from a file: {said}", entry.origin, "give it on the command line")
+            pulled.file.errors.append(notice)
+    settings.errors += pulled.file.errors
+    settings.notices += pulled.file.notices
+    return added + pulled.rest
 
 
 class _Keys:
@@ -127,7 +105,10 @@ class _Keys:
     def __init__(self, catalogue: Catalogue, rule: str) -> None:
         self.rule = rule
         switches = [option for option in catalogue.options if option.action == "true" and option.instead is None]
-        values = [option for option in catalogue.options if option.action == "store" and (option.instead is None or rule == "spelling")]
+        values = [option for option in catalogue.options if option.action == "store" and option.type != "lora_path" and option.instead is None]
+        if rule == "spelling":  # retired options that take one value are read as well
+            retired = [option for option in catalogue.options if option.instead is not None]
+            values += [option for option in retired if option.nargs == 1 or (option.action == "store" and option.nargs is None)]
         others = [option for option in catalogue.options if option not in switches and option not in values and option.action != "help"]
         self.switches = {key for option in switches for key in self.of(option)}
         self.refused: set[str] = set()

@@ -26,7 +26,8 @@ def explain_unknown(catalogue: Catalogue, word: Placed, after: Sequence[Placed])
         return LaunchNotice("unknown-flag", f"`{name}` is not an option of {release}", origin, f"write {_as_written(word, catalogue, right)}")
     there = [version for version in catalogue_versions(engine) if flag in read_catalogue(engine, version).by_flag]
     if there:
-        return LaunchNotice("flag-of-another-version", f"`{name}` is not an option of {release}; {_window(engine, catalogue.version, there)}", origin, "remove it")
+        text = f"`{name}` is not an option of {release}; {_window(engine, catalogue.version, there)}"
+        return LaunchNotice("flag-of-another-version", text, origin, "remove it, or use a release that has it")
     close = difflib.get_close_matches(flag, sorted(catalogue.by_flag), 1, 0.75)
     remedy = f"did you mean {_as_written(word, catalogue, close[0])}?" if close else ""
     return LaunchNotice("unknown-flag", f"`{name}` is not an option of {release}", origin, remedy)

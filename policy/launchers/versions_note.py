@@ -28,9 +28,8 @@ def best_of(engine: str, version: str | None, read: Callable[[Catalogue], Settin
 def _notice(engine: str, version: str | None, used: str) -> LaunchNotice | None:
     if known(version) is None:
         said = "is not given" if version is None else f"`{version}` says no release"
-        return LaunchNotice(
-            "version-assumed", f"the version of {engine} {said}: the options of {used} are assumed", Origin("assumed", detail=f"{engine} {used}"), "give the version"
-        )
+        text = f"the version of {engine} {said}: the options of {used} are assumed"
+        return LaunchNotice("version-assumed", text, Origin("assumed", detail=f"{engine} {used}"), "give the version")
     if known(version) != known(used):
         text = f"the options of {engine} {version} are not listed: those of {used} are used"
         return LaunchNotice("nearest-catalogue", text, Origin("assumed", detail=f"{engine} {used}"), "check options that are new or gone between the two")

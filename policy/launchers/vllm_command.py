@@ -220,4 +220,3 @@ def pass_config(settings: Settings, platform: str = "cuda") -> dict[str, Any]:
         value = given.get(name, line.get("default", False if line["type"] == "bool" else None))
         result[name] = False if value and platform not in line.get("platforms", (platform,)) else value
     return result
-

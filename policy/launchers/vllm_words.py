@@ -11,7 +11,7 @@ from typing import Any
 
 from policy.launchers.catalogue import Catalogue, known, read_table, since
 from policy.launchers.command import Files
-from policy.launchers.config_file import Entry, find, read_config
+from policy.launchers.config_file import Entry, pull_config
 from policy.launchers.converters import human_int
 from policy.launchers.found import LaunchNotice
 from policy.launchers.placed import Placed, origin_of, shown
@@ -36,7 +36,7 @@ def prepare(words: Sequence[Placed], serve: bool, catalogue: Catalogue, version:
     prepared = Prepared(list(words))
     if serve:
         _move_model(prepared, since(table["model_option"], release), since(table["served_name_needs_model"], release))
-    if "--config" in prepared.words:
+    if any(word == "--config" for word in prepared.words):
         _pull_config(prepared, serve, catalogue, since(table["nested_config"], release), since(table["false_in_config"], release), files)
     level = since(table["level_option"], release)
     prepared.words = _levels(_dashes(prepared.words), level, since(table["dotted_level_option"], release), prepared.notices)
@@ -75,40 +75,25 @@ def _move_model(prepared: Prepared, behaviour: str, served_name_needs_model: boo
 
 def _pull_config(prepared: Prepared, serve: bool, catalogue: Catalogue, nested: str, false: str, files: Files) -> None:
     """The file's keys become options in front of the command's own, so that the command's win."""
-    words = prepared.words
-    index = words.index("--config")
-    option, name = words[index], words[index + 1] if index + 1 < len(words) else None
-    del words[index : index + 2]
-    if name is None:
-        return _fail(prepared, "missing-value", "`--config` needs a file", option)
-    if words.count("--config"):
-        return _fail(prepared, "config-file-invalid", "`--config` is given more than once: the engine takes one file", option, "merge the files")
-    if name.split(".")[-1] not in ("yaml", "yml"):
-        return _fail(prepared, "config-file-invalid", f"`{name}` is not taken as a configuration file", option, "name it `.yaml` or `.yml`")
-    text = find(files, str(name))
-    if text is None:
-        return _fail(prepared, "config-file-unreadable", f"`{name}` cannot be read, so its settings are not known", option, f"give the text of `{name}`")
-    config = read_config(text, str(name))
-    prepared.errors += config.errors
-    prepared.notices += config.notices
-    if not config.errors and not isinstance(config.root, dict):
-        _fail(prepared, "config-file-invalid", f"`{name}` holds no keys: the engine needs a mapping", option, "write `KEY: VALUE` lines")
-    added: list[Placed] = []
-    for entry in config.entries:
+    pulled = pull_config(prepared.words, files, lambda name: name.split(".")[-1] in ("yaml", "yml"), empty=False)
+    words, added = pulled.rest, list[Placed]()
+    for entry in pulled.file.entries:
         try:
             made = _entry_words(entry, serve, catalogue, nested, false)
         except (TypeError, ValueError):
-            shows = f"`{entry.key}` of `{name}` cannot be turned into an option"
-            prepared.errors.append(LaunchNotice("config-file-invalid", shows, entry.origin, "write names as keys and words, numbers, lists or mappings as values"))
+            text = f"`{entry.key}` cannot be turned into an option"
+            remedy = "write names as keys, and words, numbers, lists or mappings as values"
+            pulled.file.errors.append(LaunchNotice("config-file-invalid", text, entry.origin, remedy))
             continue
         added += made
         if entry.value is False and not made:
             prepared.dropped.append(entry)
-    model = serve and bool(words) and not words[0].startswith("-") and index > 0
-    if serve and not model and "--model" not in added and not config.errors:
-        _fail(prepared, "missing-model", "no model is given, neither after `serve` nor in the configuration file", option, "write the model right after `serve`")
-    head = words[:1] if model or (not serve and words and not words[0].startswith("-") and index > 0) else []
-    prepared.words = [*head, *added, *words[len(head) :]]
+    front = bool(words) and pulled.index > 0 and not words[0].startswith("-")
+    if serve and not front and not any(word == "--model" for word in added) and not pulled.file.errors:
+        pulled.fail("missing-model", "no model is given, neither after `serve` nor in the file", "write the model right after `serve`")
+    prepared.errors += pulled.file.errors
+    prepared.notices += pulled.file.notices
+    prepared.words = [*words[: int(front)], *added, *words[int(front) :]]
 
 
 def _entry_words(entry: Entry, serve: bool, catalogue: Catalogue, nested: str, false: str) -> list[Placed]:
@@ -150,8 +135,8 @@ def _levels(words: Sequence[Placed], level: str, dotted: str, notices: list[Laun
             made.append(word)
         elif word[2] == "." and dotted != "level":
             if dotted == "deprecated":
-                right = f"-cc{word.written[2:]}"
-                notices.append(LaunchNotice("deprecated-flag", f"`{word.spelling}`: the form `-O.KEY` is deprecated", origin_of(word), f"write `{shown(right)}`"))
+                remedy = f"write `{shown(f'-cc{word.written[2:]}')}`"
+                notices.append(LaunchNotice("deprecated-flag", "the form `-O.KEY` is deprecated", origin_of(word), remedy))
                 made.append(word.with_text("-cc" + word[2:]))
             else:
                 made.append(word)
@@ -209,9 +194,10 @@ def _dotted_value(text: str, human: bool) -> Any:
             return text
 
 
-def _merge(
-    target: dict[str, Any], update: dict[str, Any], word: Placed, leaves: dict[tuple[str, ...], Placed], notices: list[LaunchNotice], prefix: tuple[str, ...] = ()
-) -> None:
+_Places = dict[tuple[str, ...], Placed]  # path -> the word that set it
+
+
+def _merge(target: dict[str, Any], update: dict[str, Any], word: Placed, leaves: _Places, notices: list[LaunchNotice], prefix: tuple[str, ...] = ()) -> None:
     """Dictionaries merge, lists join, anything else replaces what stood there."""
     for key, value in update.items():
         path, there = (*prefix, key), target.get(key)
@@ -227,5 +213,5 @@ def _merge(
         leaves[path] = word
 
 
-def _setter(leaves: dict[tuple[str, ...], Placed], path: tuple[str, ...]) -> Placed | None:
+def _setter(leaves: _Places, path: tuple[str, ...]) -> Placed | None:
     return leaves.get(path) or next((word for other, word in leaves.items() if other[: len(path)] == path), None)

@@ -133,6 +133,8 @@ class Node:
         value against the written text."""
         written, pointer, last = self.source.text, self.start, None
         segments: list[tuple[int, int, int]] = []
+        if written[pointer : pointer + 1] in {"|", ">"} and self.quoted:  # the header of a block
+            pointer = max(pointer, written.find("\n", pointer))
         for offset, character in enumerate(self.text):
             if character == "\n":
                 last = None

@@ -111,11 +111,12 @@ def kernels_at_hand(library: Library, backend: str) -> tuple[str, str]:
         return "prebuilt", "flashinfer-jit-cache"
     if os.environ.get("FLASHINFER_DISABLE_JIT", "0") not in ("0", ""):
         return "none", "FLASHINFER_DISABLE_JIT is set and no prebuilt kernels were found"
-    missing = [tool for tool in kernels.get("tools", []) if not _tool(tool)]
+    missing = [tool for tool in kernels.get("tools", []) if not tool_at_hand(tool)]
     return ("none", f"no prebuilt kernels, and {', '.join(missing)} not found") if missing else ("compiler", "nvcc and ninja")
 
 
-def _tool(name: str) -> bool:
+def tool_at_hand(name: str) -> bool:
+    """Whether a build tool is on the path or, for nvcc, in a CUDA home."""
     if shutil.which(name):
         return True
     homes = [os.environ.get(variable) for variable in ("CUDA_HOME", "CUDA_PATH")] if name == "nvcc" else []

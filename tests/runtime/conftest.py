@@ -30,7 +30,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def selected(config: pytest.Config) -> list[dict[str, Any]]:
-    return matrix.everything() if config.getoption("--faults") == "full" else matrix.pairwise()
+    return matrix.everything() if config.getoption("--faults", default="pairwise") == "full" else matrix.pairwise()
 
 
 def run_cases(cases: list[dict[str, Any]], folder: Path, parallel: int = 3) -> dict[str, dict[str, Any]]:
@@ -51,7 +51,7 @@ def fault_reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
     cases = selected(request.config)
     reports = run_cases(cases, tmp_path_factory.mktemp("faults"))
     yield reports
-    target = request.config.getoption("--faults-report")
+    target = request.config.getoption("--faults-report", default=None)
     if target:
         from tests.runtime.report import table
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Union
 
 from policy.launchers.shell_words import Part, ShellWord, Token, tokens
@@ -65,8 +66,9 @@ class Function:
 Tree = Union[Command, Sequence, If, Case, Loop, Group, Function]
 
 
+@lru_cache(maxsize=64)
 def parse(text: str) -> Sequence:
-    """The tree of a script."""
+    """The tree of a script, to be read only: a script is run several times."""
     return _Parser(tokens(text)).sequence(set())
 
 
