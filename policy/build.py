@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from policy.conditions import ALWAYS, NEVER, Condition, Path, parse
+from policy.derive import INPUTS
 from policy.facts import Fact, ValueProblem, plain
 from policy.pack import (
     REQUEST_PREFIX,
@@ -43,7 +44,7 @@ class Source(Protocol):
         """Where the value at `path` is written."""
         ...
 
-    def complain(self, path: Path, message: str, help: str) -> None:
+    def complain(self, path: Path, message: str, help: str, key: bool = False) -> None:
         """Report a defect of the value at `path`."""
         ...
 
@@ -86,6 +87,7 @@ class _Builder:
         for source in self.of("fusion"):
             for suffix, fact in request_facts(source.value["fusion"]).items():
                 self.pack.facts[suffix] = fact
+        self._derivations()
         self._conditions(list(self.of("conditions")), self.vocabulary, self.pack.conditions, self.pack.condition_titles)
         self._presumptions()
         for source in self.of("fusion"):
@@ -115,6 +117,14 @@ class _Builder:
             for use in ("assume", "presume"):
                 if raw.get(use) is not None:
                     self._value(source, (*path, use), fact, raw[use])
+
+    def _derivations(self) -> None:
+        """What a derived fact is computed from is declared too."""
+        for source in self.of("facts"):
+            for leaf in source.value["facts"]:
+                for one in INPUTS.get(f"{source.value['group']}.{leaf}", ()):
+                    if self.pack.fact(one) is None:
+                        source.complain(("facts", leaf), f"`{source.value['group']}.{leaf}` is computed from `{one}`, which is not declared", "declare it, or drop the derived fact", key=True)
 
     def _presumptions(self) -> None:
         for source in self.of("facts"):
@@ -196,7 +206,7 @@ class _Builder:
         attributes = {name for plan in plans for name in plan.attributes}
         for name in raw:
             if name not in attributes:
-                source.complain((*path, name), f"no plan has an attribute `{name}`", did_you_mean(name, attributes))
+                source.complain((*path, name), f"no plan has an attribute `{name}`", did_you_mean(name, attributes), key=True)
                 return selector
             known = {plan.attributes[name] for plan in plans if name in plan.attributes}
             for value in wanted[name] - known:
@@ -373,7 +383,7 @@ class _Builder:
             path: Path = ("defaults", name)
             fact = self.pack.fact(name)
             if fact is None:
-                source.complain(path, f"no fact is named `{name}`", self.vocabulary.suggest(name))
+                source.complain(path, f"no fact is named `{name}`", self.vocabulary.suggest(name), key=True)
                 continue
             rows = raw if isinstance(raw, list) else [{"since": "0", "value": raw}]
 
@@ -436,25 +446,38 @@ class _Builder:
     def _given(self, source: Source, path: Path, name: str, value: Any) -> None:
         fact = self.pack.fact(name)
         if fact is None:
-            source.complain(path, f"no fact is named `{name}`", self.vocabulary.suggest(name))
+            source.complain(path, f"no fact is named `{name}`", self.vocabulary.suggest(name), key=True)
         else:
             self._value(source, path, fact, value)
 
     def _table(self, source: Source) -> None:
         raw = source.value
         columns = {column for row in raw["rows"] for column in row}
+        held: list[Any] = []
         for number, row in enumerate(raw["rows"]):
             path: Path = ("rows", number)
             keys = {fact: row[column] for column, fact in raw.get("keys", {}).items() if column in row}
-            merged = {**_filled(raw["rule"], row, columns), **{field: value for field, value in row.items() if field not in raw.get("keys", {}) and field in RULE_FIELDS}}
-            parts = [part for part in (keys or None, raw["rule"].get("when"), row.get("when")) if part is not None]
-            merged["when"] = None if not parts else parts[0] if len(parts) == 1 else {"all": parts}
-            merged["id"] = f"{raw['table']}/{row.get('id', number)}"
-            missing = [name for name in ("title", "effect") if not merged.get(name)]
-            for name in missing:
-                source.complain(path, f"the row has no `{name}`, and the table gives none", "")
-            if not missing:
-                self._rule(source, merged, path, raw["table"])
+            here = [part for part in (keys or None, row.get("when")) if part is not None]
+            held.append({"all": here} if here else True)
+            name = f"{raw['table']}/{row.get('id', number)}"
+            own = {field: value for field, value in row.items() if field not in raw.get("keys", {}) and field in RULE_FIELDS}
+            self._table_rule(source, {**_filled(raw["rule"], row, columns), **own}, name, [*here, raw["rule"].get("when")], path)
+            for suffix, fields in raw.get("also", {}).items():
+                if _named_columns(fields, columns) <= set(row):
+                    merged = {**raw["rule"], **fields}
+                    self._table_rule(source, _filled(merged, row, columns), f"{name}-{suffix}", [*here, _filled(merged.get("when"), row, columns)], path)
+        for name, fields in raw.get("otherwise", {}).items():
+            merged = {**raw["rule"], **fields}
+            self._table_rule(source, merged, f"{raw['table']}/{name}", [merged.get("when"), {"not": {"any": held}}], ("otherwise", name))
+
+    def _table_rule(self, source: Source, fields: Mapping[str, Any], name: str, conditions: list[Any], path: Path) -> None:
+        parts = [part for part in conditions if part is not None]
+        merged = {**fields, "id": name, "when": None if not parts else parts[0] if len(parts) == 1 else {"all": parts}}
+        missing = [field for field in ("title", "effect") if not merged.get(field)]
+        for field in missing:
+            source.complain(path, f"the row has no `{field}`, and the table gives none", "")
+        if not missing:
+            self._rule(source, merged, path, source.value["table"])
 
     def _device(self, source: Source) -> None:
         raw = source.value
@@ -484,6 +507,14 @@ class _Resolving:
 
     def suggest(self, name: str) -> str:
         return did_you_mean(name, (*self.outer.known(), *self.outer.conditions, *self.names))
+
+
+def _named_columns(value: Any, columns: set[str]) -> set[str]:
+    """The columns that the texts of a template name."""
+    if isinstance(value, str):
+        return {column for column in columns if "{" + column + "}" in value}
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    return {column for one in inner for column in _named_columns(one, columns)}
 
 
 def _filled(value: Any, row: Mapping[str, Any], columns: set[str]) -> Any:

@@ -12,6 +12,7 @@ from importlib import import_module
 COMMANDS = {
     "explain": ("explain", "what is decided for a launch, and why"),
     "facts": ("facts", "every fact of a launch, with its origin, and what is not known"),
+    "diagnose": ("diagnose", "which hazards a log speaks for, and what would confirm each"),
     "check": ("check", "load a pack, look for mistakes in it, and run the cases of its rules"),
     "rule": ("rule", "one rule as a page"),
     "docs": ("docs", "write the pages about a pack"),

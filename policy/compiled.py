@@ -36,7 +36,7 @@ class CompiledSource:
         """Where the value at `path` is written."""
         return Place(self.file, self.lines.get("/".join(map(str, path)), self.lines.get("", 1)))
 
-    def complain(self, path: Path, message: str, help: str) -> None:
+    def complain(self, path: Path, message: str, help: str, key: bool = False) -> None:
         """A compiled pack was valid when it was written."""
         raise ValueError(f"{self.file}: {message}")
 
@@ -54,7 +54,8 @@ def shipped_file() -> FilePath:
 
 def load_compiled(root: FilePath, digest: str) -> Pack | None:
     """The pack from its compiled form, or None where there is none of this digest."""
-    for file in (shipped_file(), cache_folder() / f"{digest}.json"):
+    shipped = () if os.environ.get("FUSION_POLICY_NO_SHIPPED_PACK") else (shipped_file(),)
+    for file in (*shipped, cache_folder() / f"{digest}.json"):
         try:
             with open(file, encoding="utf-8") as stream:
                 head = stream.readline()

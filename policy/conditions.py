@@ -7,7 +7,7 @@ not depend on the order they are written in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -178,7 +178,13 @@ def decisive(condition: Condition, lookup: Lookup, negated: bool = False, throug
 
 # --- reading conditions ---
 
-Complain = Callable[[Path, str, str], None]
+class Complain(Protocol):
+    """Takes the path of a defect, what is wrong, what would be right, and whether the key or the value is meant."""
+
+    def __call__(self, path: Path, message: str, help: str, key: bool = False) -> None:
+        """Report one defect."""
+        ...
+
 
 
 class Vocabulary(Protocol):
@@ -236,7 +242,7 @@ def _several(raw: Any, vocabulary: Vocabulary, path: Path, complain: Complain) -
 def _atom(name: str, raw: Any, vocabulary: Vocabulary, path: Path, complain: Complain) -> Condition:
     fact = vocabulary.fact(name)
     if fact is None:
-        complain(path, f"no fact is named `{name}`", vocabulary.suggest(name))
+        complain(path, f"no fact is named `{name}`", vocabulary.suggest(name), key=True)
         return NEVER
     try:
         return Atom(name, _accepted(fact, raw), written(raw))

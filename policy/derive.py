@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from policy.companions import COMPANIONS, FLASHINFER, VENDORED, cubin_agreement, jit_cache_agreement, name_says_h20, vendor_build
+from policy.companions import Lookup as Packages
 from policy.values import ABSENT, Discrete, Interval, Ordered, Values
 
 ONE = Ordered.exactly(1, 1)
 BOTH = Discrete(frozenset((True, False)))
 NOTHING = Ordered((), False, 1)
+MEBIBYTE = 1024 * 1024
 #: Executors whose workers the engine starts itself; under `external_launcher` they run in somebody else's processes.
 STARTED_BY_ENGINE = ("mp", "ray", "uni")
 AT_LEAST_ONE = Ordered((Interval(1, True, None, False),), False, 1)
 
 
-class Lookup(Protocol):
+class Lookup(Packages, Protocol):
     """What a derivation asks of a launch."""
-
-    def values(self, fact: str) -> Values:
-        """The possible values of a fact."""
-        ...
 
 
 def product(*factors: Ordered) -> Ordered:
@@ -108,11 +107,16 @@ def tensor_parallel_groups(facts: Lookup) -> Ordered:
 
 
 def nodes_spanned(facts: Lookup) -> Ordered:
-    """Nodes that one tensor-parallel group spans: ceil(tensor_parallel_size / GPUs of a node), since tensor parallelism
-    is the innermost dimension; not known under Ray on several nodes, which places ranks by itself."""
+    """Nodes that one tensor-parallel group spans: ceil(tensor_parallel_size / GPUs of a node) where groups fill hosts,
+    since tensor parallelism is the innermost dimension; nodes / pipeline stages where a group takes an equal share of
+    every host of its stage; not known under Ray on several nodes, which places ranks by itself."""
     nodes, size, per_node = (_present(facts.values(name)) for name in ("parallel.nodes", "parallel.tensor_parallel_size", "device.gpus_per_node"))
     if nodes.within(ONE):
         return ONE
+    placement = facts.values("traits.engine.group_placement")
+    shared = quotient(nodes, _present(facts.values("parallel.pipeline_parallel_size"))) if "shares_hosts" in placement else NOTHING
+    if "fills_hosts" not in placement:
+        return shared
     most = _ends(nodes)[1]
     by_size = quotient(size, per_node, up=True) if per_node else AT_LEAST_ONE
     ceiling = Ordered.of((Interval(1, True, most, most is not None),), False, 1)
@@ -120,6 +124,7 @@ def nodes_spanned(facts: Lookup) -> Ordered:
     if "ray" in facts.values("engine.executor"):
         widest = _ends(size)[1]
         result |= ceiling & Ordered.of((Interval(1, True, widest, widest is not None),), False, 1)
+    result |= shared
     return result | ONE if 1 in nodes else result
 
 
@@ -142,6 +147,12 @@ def expert_parallel_size(facts: Lookup) -> Ordered:
 def moe_tensor_parallel_size(facts: Lookup) -> Ordered:
     """Ranks that share one expert's weights: tensor_parallel_size / expert_parallel_size, at least 1."""
     return quotient(_present(facts.values("parallel.tensor_parallel_size")), _present(facts.values("parallel.expert_parallel_size")))
+
+
+def all_gpus_visible(facts: Lookup) -> Discrete:
+    """Whether the launch sees as many GPUs as its host has; both where one of the two is not known."""
+    seen, there = facts.values("device.gpus_per_node").single(), facts.values("device.gpus_on_host").single()
+    return BOTH if seen is None or there is None else Discrete.exactly(seen >= there)
 
 
 def _element_bytes(facts: Lookup) -> Ordered:
@@ -177,9 +188,75 @@ def mnnvl_capacity_tokens(facts: Lookup) -> Ordered:
     return _with_absent(quotient(stated, width) if stated else NOTHING, ABSENT in size)
 
 
+def allreduce_asked_bytes(facts: Lookup) -> Ordered:
+    """The size that is asked for in MiB, as bytes, rounded down."""
+    asked = facts.values("engine.allreduce_max_mebibytes")
+    assert isinstance(asked, Ordered)
+    low = [0 if low is None else int(low * MEBIBYTE) for low, _, _, _ in asked.intervals]
+    high = [None if high is None else int(high * MEBIBYTE) for _, _, high, _ in asked.intervals]
+    return Ordered.of((Interval(one, True, other, other is not None) for one, other in zip(low, high, strict=True)), ABSENT in asked, 1)
+
+
+def draft_step_bytes(facts: Lookup) -> Ordered:
+    """Bytes of the largest step at the draft model's width: tokens x width x bytes of an element; absent where no draft
+    model is wider than the target."""
+    draft, target = facts.values("model.draft_hidden_size"), _present(facts.values("model.hidden_size"))
+    (narrowest, widest), widths = _ends(target), _present(draft)
+    wider = widths & Ordered.of((Interval(narrowest + 1, True, None, False),), False, 1)
+    size = product(_present(facts.values("engine.max_num_batched_tokens")), wider, _element_bytes(facts)) if wider else NOTHING
+    no_wider = widths.intervals and (widest is None or _ends(widths)[0] <= widest)
+    return _with_absent(size, ABSENT in draft or bool(no_wider))
+
+
+def draft_step_excess_bytes(facts: Lookup) -> Ordered:
+    """Bytes by which the largest step at the draft model's width exceeds the size that is asked for, at least 0."""
+    step, asked = facts.values("engine.draft_step_bytes"), facts.values("engine.allreduce_asked_bytes")
+    ours, theirs = _present(step), _present(asked)
+    if not ours or not theirs:
+        return _with_absent(NOTHING, True)
+    first, last = theirs.intervals[0].low or 0, theirs.intervals[-1].high
+    smallest, largest = _ends(ours)
+    low, high = 0 if last is None else max(0, smallest - last), None if largest is None else max(0, largest - first)
+    return Ordered.of((Interval(low, True, high, high is not None),), ABSENT in step or ABSENT in asked, 1)
+
+
+def _listed_architecture(facts: Lookup, lists: Iterable[str]) -> Discrete:
+    """Whether the model's architecture is among those that a release lists; both where that is not known."""
+    answers: set[bool] = set()
+    for name in lists:
+        releases, architecture = facts.values(name).points(), facts.values("model.architecture").points()
+        if releases is None or (architecture is None and any(releases)):
+            return BOTH
+        answers.update(one in release for release in releases for one in architecture or (ABSENT,))
+    return Discrete(frozenset(answers))
+
+
+def breakable_graphs_by_default(facts: Lookup) -> Discrete:
+    """Whether the release chooses breakable CUDA graphs for the architecture by itself; ROCm has a list of its own."""
+    name, platform = "traits.engine.breakable_graph_architectures", facts.values("device.platform")
+    assert isinstance(platform, Discrete)
+    elsewhere = any(one != "rocm" for one in platform.items)
+    return _listed_architecture(facts, [one for one, holds in ((name, elsewhere), (f"{name}_rocm", "rocm" in platform)) if holds])
+
+
+def architecture_left_uncompiled(facts: Lookup) -> Discrete:
+    """Whether the release leaves the architecture uncompiled unless it is told to."""
+    return _listed_architecture(facts, ["traits.engine.uncompiled_architectures"])
+
+
 DERIVED: dict[str, Callable[[Lookup], Values]] = {
+    "engine.allreduce_asked_bytes": allreduce_asked_bytes,
+    "engine.draft_step_bytes": draft_step_bytes,
+    "engine.draft_step_excess_bytes": draft_step_excess_bytes,
+    "engine.breakable_graphs_by_default": breakable_graphs_by_default,
+    "engine.architecture_left_uncompiled": architecture_left_uncompiled,
+    "packages_agree.flashinfer_cubin": cubin_agreement,
+    "packages_agree.flashinfer_jit_cache": jit_cache_agreement,
+    "packages_agree.vendor_build": vendor_build,
+    "device.name_says_h20": name_says_h20,
     "parallel.expert_parallel_size": expert_parallel_size,
     "parallel.moe_tensor_parallel_size": moe_tensor_parallel_size,
+    "device.all_gpus_visible": all_gpus_visible,
     "load.message_bytes": message_bytes,
     "engine.mnnvl_capacity_bytes": mnnvl_capacity_bytes,
     "engine.mnnvl_capacity_tokens": mnnvl_capacity_tokens,
@@ -190,8 +267,23 @@ DERIVED: dict[str, Callable[[Lookup], Values]] = {
 }
 #: What each derived fact is computed from.
 INPUTS: dict[str, tuple[str, ...]] = {
+    "engine.allreduce_asked_bytes": ("engine.allreduce_max_mebibytes",),
+    "engine.draft_step_bytes": ("engine.max_num_batched_tokens", "model.draft_hidden_size", "model.hidden_size", "model.dtype"),
+    "engine.draft_step_excess_bytes": ("engine.draft_step_bytes", "engine.allreduce_asked_bytes"),
+    "engine.breakable_graphs_by_default": (
+        "model.architecture",
+        "device.platform",
+        "traits.engine.breakable_graph_architectures",
+        "traits.engine.breakable_graph_architectures_rocm",
+    ),
+    "engine.architecture_left_uncompiled": ("model.architecture", "traits.engine.uncompiled_architectures"),
+    "packages_agree.flashinfer_cubin": (FLASHINFER, COMPANIONS[0]),
+    "packages_agree.flashinfer_jit_cache": (FLASHINFER, COMPANIONS[1]),
+    "packages_agree.vendor_build": VENDORED,
+    "device.name_says_h20": ("device.name", "device.compute_capability"),
     "parallel.expert_parallel_size": ("parallel.expert_parallel", "parallel.tensor_parallel_size", "parallel.data_parallel_size"),
     "parallel.moe_tensor_parallel_size": ("parallel.tensor_parallel_size", "parallel.expert_parallel_size"),
+    "device.all_gpus_visible": ("device.gpus_per_node", "device.gpus_on_host"),
     "load.message_bytes": ("load.tokens", "model.hidden_size", "model.dtype"),
     "engine.mnnvl_capacity_bytes": ("engine.workspace_bytes",),
     "engine.mnnvl_capacity_tokens": ("engine.mnnvl_capacity_bytes", "model.hidden_size", "model.dtype"),
@@ -212,5 +304,5 @@ INPUTS: dict[str, tuple[str, ...]] = {
         "parallel.trainer_world_size",
         "engine.executor",
     ),
-    "parallel.nodes_spanned": ("parallel.nodes", "parallel.tensor_parallel_size", "device.gpus_per_node", "engine.executor"),
+    "parallel.nodes_spanned": ("parallel.nodes", "parallel.tensor_parallel_size", "parallel.pipeline_parallel_size", "device.gpus_per_node", "engine.executor", "traits.engine.group_placement"),
 }

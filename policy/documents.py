@@ -124,6 +124,8 @@ class TableDocument(Document):
     description: str = Field(min_length=1)
     rule: dict[str, Any] = Field(description="the fields of a rule that all rows share; `{column}` stands for the row's value in texts")
     keys: dict[str, str] = Field(default_factory=dict, description="column -> the fact that it is a condition on")
+    also: dict[Name, dict[str, Any]] = Field(default_factory=dict, description="a further rule of each row that has the columns it names, as `NAME/ROW-SUFFIX`: fields instead of those of `rule`")
+    otherwise: dict[Name, dict[str, Any]] = Field(default_factory=dict, description="a rule for where no row holds, as `NAME/KEY`: fields instead of those of `rule`")
     rows: list[dict[str, Any]] = Field(min_length=1)
 
 

@@ -35,7 +35,8 @@ class Chain:
 
 @dataclass(frozen=True, slots=True)
 class EngineOutcome:
-    """The engine's own outcome. `chains` are the chains it may follow, None where that is not known at all."""
+    """The engine's own outcome. `chains` are the chains it may follow, None where that is not known at all; `may_die` says
+    that it cannot be ruled out that the launch does not start."""
 
     state: str
     built: str
@@ -46,6 +47,7 @@ class EngineOutcome:
     place: Place | None
     chains: tuple[Chain, ...] | None
     notes: tuple[str, ...]
+    may_die: bool = False
 
     def sure_plan(self, able: Mapping[str, PlanState]) -> str | None:
         """The admitted plan that the engine takes by itself, whatever is still unknown; None where none is sure."""
@@ -86,7 +88,8 @@ def outcome_of(evaluation: Evaluation, fusion: Fusion, able: tuple[PlanState, ..
         findings = (Finding("engine.name", "an engine that the pack knows", facts.shown("engine.name"), None, origin),) if engine is None else ()
         if engine is not None:
             return EngineOutcome("off", "unfused", None, (), "", f"{engine.title} has no such fusion that the pack knows", None, (), (f"the pack has no gate of {engine.title} for this fusion",))
-        return EngineOutcome("unknown", "unknown", None, findings, "", "the engine is not known", None, None, ())
+        nameless = facts.values("engine.name").single() is None
+        return EngineOutcome("unknown", "unknown", None, findings, "", "the engine is not known", None, None, (), nameless)
     versions = facts.values(engine.version_fact)
     assert isinstance(versions, Ordered)
     arms = [(interval, arm) for interval, arm in gate.arms.met(versions)]
@@ -101,9 +104,10 @@ def outcome_of(evaluation: Evaluation, fusion: Fusion, able: tuple[PlanState, ..
             states.append(_configured(evaluation, fusion, gate, arm))
     kinds = {state for state, _, _ in states}
     findings = tuple(dict.fromkeys(finding for _, found, _ in states for finding in found))
+    may_die = any(arm is not None and arm.known and evaluation.ask(arm.dies)[0] is not False for _, arm in arms)
     if len(states) > 1 and len(kinds) > 1:
         span = Finding(engine.version_fact, "one release", facts.shown(engine.version_fact), None, str(version.origin))
-        return EngineOutcome("unknown", "unknown", None, (span, *findings), gate.id, "it differs between the possible releases", gate.place, _chains(evaluation, fusion, able, arms), notes)
+        return EngineOutcome("unknown", "unknown", None, (span, *findings), gate.id, "it differs between the possible releases", gate.place, _chains(evaluation, fusion, able, arms), notes, may_die)
     state, _, title = states[0]
     place = next((arm.place for _, arm in arms if arm is not None), gate.place)
     notes = (*notes, *dict.fromkeys(arm.note for _, arm in arms if arm is not None and arm.note))
@@ -112,11 +116,11 @@ def outcome_of(evaluation: Evaluation, fusion: Fusion, able: tuple[PlanState, ..
     if state == "off":
         return EngineOutcome(state, "unfused", None, findings, gate.id, title, place, chains, notes)
     if state != "on":
-        return EngineOutcome(state, "crash" if state == "dies" else "unknown", None, findings, gate.id, title, place, chains, notes)
+        return EngineOutcome(state, "crash" if state == "dies" else "unknown", None, findings, gate.id, title, place, chains, notes, may_die)
     plans = {_taken(chain, by_plan) for chain in chains} if chains else set()
     plan = plans.pop() if len(plans) == 1 else None
     built = {_built(chain, by_plan) for chain in chains} if chains else {"unknown"}
-    return EngineOutcome(state, built.pop() if len(built) == 1 else "unknown", plan, findings, gate.id, title, place, chains, notes)
+    return EngineOutcome(state, built.pop() if len(built) == 1 else "unknown", plan, findings, gate.id, title, place, chains, notes, may_die)
 
 
 def _configured(evaluation: Evaluation, fusion: Fusion, gate: Gate, arm: Arm) -> tuple[str, tuple[Finding, ...], str]:
@@ -201,31 +205,24 @@ def _taken(chain: Chain, able: Mapping[str, PlanState]) -> str | None:
 
 
 def _built(chain: Chain, able: Mapping[str, PlanState]) -> str:
-    """What comes of trying the links in order."""
+    """What comes of trying the links in order; `unknown` where more than one thing may."""
     outcomes: set[str] = set()
     for position, link in enumerate(chain.links):
-        here = {_outcome(able[name]) for name in link}
-        if len(here) != 1:
-            return "unknown"
-        outcome = here.pop()
-        goes_on = chain.falls_back and position + 1 < len(chain.links) and all(clean(one) for name in link for one in able[name].because)
-        if outcome == "unfused" and goes_on:
-            continue
-        if outcome == "unknown" and goes_on:
-            outcomes.add("fused")
-            continue
-        outcomes.add(outcome)
-        break
+        here = {outcome for name in link for outcome in _outcomes(able[name])}
+        goes_on = chain.falls_back and position + 1 < len(chain.links) and "unfused" in here
+        outcomes |= here - {"unfused"} if goes_on else here
+        if not goes_on:
+            break
     return outcomes.pop() if len(outcomes) == 1 else "unknown"
 
 
-def _outcome(state: PlanState) -> str:
-    """What comes of one plan: the worst certain consequence, unless a worse one is possible."""
-    if state.state == "admitted":
-        return "fused"
-    certain = max((SEVERITY.get(one.consequence or "unfused", 0) for one in state.because if one.truth is True), default=0)
-    possible = max((SEVERITY.get(one.consequence or "unfused", 0) for one in state.because if one.truth is None), default=0)
-    if possible > certain:
-        return "unknown"
-    name = next((name for name, weight in SEVERITY.items() if weight == certain), "unfused")
-    return "fused" if name == "slower" else name
+def _outcomes(state: PlanState) -> set[str]:
+    """What may come of one plan: its worst certain consequence, every worse possible one, and nothing where the call may
+    not take its form."""
+    certain = max((SEVERITY[one.consequence or "unfused"] for one in state.because if one.truth is True), default=0)
+    found = {next((name for name, weight in SEVERITY.items() if weight == certain), "fused")}
+    for one in state.because:
+        consequence = one.consequence or "unfused"
+        if one.truth is None and (SEVERITY[consequence] > certain or one.id == "call"):
+            found.add(consequence)
+    return {"fused" if name == "slower" else name for name in found}

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from policy.conditions import Condition, Met, Truth, decisive
 from policy.decision import Because, Decision, Finding, LaunchState, LeftAlone, Limit, PlanState, Reason, SwitchUse, Verdict
 from policy.engine_outcome import EngineOutcome, outcome_of
 from policy.launch import Facts, Launch
 from policy.pack import REQUEST_PREFIX, SEVERITY, Fusion, Pack, Plan, Rule, Switch
-from policy.values import ABSENT, Ordered
+from policy.values import ABSENT, Discrete, Ordered
 
 
 def evaluate(pack: Pack, launch: Launch, posture: str = "safe", fusions: Sequence[str] | None = None, strict: bool = False) -> Verdict:
@@ -94,6 +95,7 @@ class Evaluation:
             if truth is not False:
                 (held if truth else open_).append(self.because(rule))
         held.sort(key=lambda one: (one.effect != "refuse", one.id))
+        open_.sort(key=lambda one: one.id)
         state = "refused" if any(one.effect == "refuse" for one in held) else "warn" if held else "ok"
         return LaunchState(state, tuple(held), tuple(open_))
 
@@ -111,67 +113,89 @@ class Evaluation:
             truth, findings = self.ask(need)
             if truth is not True:
                 reasons.append(Because("needs", "needs", None if truth is None else True, "unfused", findings, "something the plan needs is missing" if truth is False else ""))
-        pinned = self._request(plan.fusion + "_plan")
-        if pinned not in (None, "absent", plan.id, plan.backend):
-            reasons.append(Because("request", "exclude", True, "unfused", (), f"the launch admits only the plan `{pinned}`"))
+        reasons.extend(self._pinned_elsewhere(plan))
         for rule in self.pack.rules_for(plan):
             if rule.effect == "exclude":
                 truth, _ = self.rule(rule)
                 if truth is not False:
                     reasons.append(self.because(rule))
-        if any(one.truth is True for one in reasons):
-            reasons.sort(key=_weight)
-            return PlanState(plan, "excluded", tuple(reasons))
-        limits_conflict = self._empty_limit(plan)
-        if limits_conflict is not None:
-            return PlanState(plan, "excluded", (limits_conflict, *reasons))
-        return PlanState(plan, "undetermined" if reasons else "admitted", tuple(sorted(reasons, key=_weight)))
+        if not any(one.truth is True for one in reasons):
+            reasons.extend(self._empty_limit(plan))
+        state = "excluded" if any(one.truth is True for one in reasons) else "undetermined" if reasons else "admitted"
+        return PlanState(plan, state, tuple(sorted(reasons, key=_weight)))
+
+    def _pinned_elsewhere(self, plan: Plan) -> Iterable[Because]:
+        """The request for one plan, where it is or may be another one."""
+        name = f"{REQUEST_PREFIX}{plan.fusion}_plan"
+        pinned, this = self.facts.values(name), Discrete(frozenset((plan.id, plan.backend)), False, True)
+        assert isinstance(pinned, Discrete)
+        if not pinned.within(this):
+            sure = pinned.outside(this)
+            finding = Finding(name, plan.id, self.facts.shown(name), False if sure else None, str(self.facts.get(name).origin))
+            title = f"the launch admits only the plan `{self.facts.shown(name)}`" if sure else "the launch may admit only another plan"
+            yield Because("request", "exclude", True if sure else None, "unfused", (finding,), title)
 
     def limits(self, plan: Plan) -> dict[str, Limit]:
         """The plan's limits folded: `max_*` by minimum, `min_*` by maximum, sets by intersection; an unknown limit applies."""
+        return {quantity: limit for quantity, limit in self._folded(plan, sure=False).items() if limit.value is not None}
+
+    def _folded(self, plan: Plan, sure: bool) -> dict[str, Limit]:
+        """The limits with everything unknown at its narrowest (None where that has no bound), or, with `sure`, only those
+        that hold whatever is learnt."""
         folded: dict[str, Limit] = {}
-        requested = self.facts.values(f"{REQUEST_PREFIX}{plan.fusion}_max_bytes").single()
-        if isinstance(requested, int):
-            folded["max_bytes"] = Limit(requested, "bytes", "request")
-        for rule in sorted(self.pack.rules_for(plan), key=lambda one: one.id):
-            if rule.effect != "limit" or self.rule(rule)[0] is False:
+        for rule_id, quantity, raw in self._bounds(plan, sure):
+            known, value = self._limit_value(raw, quantity, sure)
+            held = folded.get(quantity)
+            if not known or (held is not None and held.value is None):
                 continue
-            for quantity, raw in rule.limits.items():
-                value = self._limit_value(raw, quantity)
-                held = folded.get(quantity)
-                if value is None:
-                    continue
-                if held is None:
-                    folded[quantity] = Limit(value, _unit(quantity), rule.id)
-                elif isinstance(value, list):
-                    folded[quantity] = Limit([one for one in held.value if one in value], "", f"{held.id}, {rule.id}")
-                elif (quantity.startswith("max_") and value < held.value) or (quantity.startswith("min_") and value > held.value):
-                    folded[quantity] = Limit(value, held.unit, rule.id)
+            if held is None or value is None:
+                folded[quantity] = Limit(value, _unit(quantity), rule_id)
+            elif isinstance(value, list):
+                folded[quantity] = Limit([one for one in held.value if one in value], "", f"{held.id}, {rule_id}")
+            elif (quantity.startswith("max_") and value < held.value) or (quantity.startswith("min_") and value > held.value):
+                folded[quantity] = Limit(value, held.unit, rule_id)
         return folded
 
-    def _limit_value(self, raw: object, quantity: str) -> object:
-        if not isinstance(raw, str):
-            return raw
-        values = self.facts.values(raw)
-        single = values.single()
-        if single is ABSENT:
-            return None
-        if single is None and isinstance(values, Ordered) and values.intervals:
-            end = values.intervals[0].low if quantity.startswith("max_") else values.intervals[-1].high
-            return end
-        return single
+    def _bounds(self, plan: Plan, sure: bool) -> Iterable[tuple[str, str, Any]]:
+        """Rule, quantity and bound of every limit of a plan; a bound that is a text names a fact."""
+        yield "request", "max_bytes", f"{REQUEST_PREFIX}{plan.fusion}_max_bytes"
+        for rule in sorted(self.pack.rules_for(plan), key=lambda one: one.id):
+            truth = self.rule(rule)[0] if rule.effect == "limit" else False
+            if truth is True or (truth is None and not sure):
+                for quantity, raw in rule.limits.items():
+                    yield rule.id, quantity, raw
 
-    def _empty_limit(self, plan: Plan) -> Because | None:
-        folded = self.limits(plan)
-        for quantity, limit in folded.items():
-            other = folded.get("min_" + quantity[4:]) if quantity.startswith("max_") else None
-            empty = limit.value == [] or (quantity.startswith("max_") and limit.value <= 0) or (other is not None and other.value > limit.value)
-            if empty:
-                shown = ", ".join(limit.value) or "nothing" if isinstance(limit.value, list) else limit.value
-                rule = self.pack.rules.get(limit.id)
-                findings = self.because(rule).findings if rule else ()
-                return Because(limit.id, "limit", True, "unfused", findings, f"no size is left ({quantity} {shown})", rule.place if rule else None)
-        return None
+    def _limit_value(self, raw: Any, quantity: str, sure: bool) -> tuple[bool, Any]:
+        """Whether there is a bound at all, and the bound: the narrowest possible one, the widest where `sure`."""
+        if not isinstance(raw, str):
+            return True, raw
+        values = self.facts.values(raw)
+        assert isinstance(values, Ordered)
+        if not values.intervals or (sure and values.absent):
+            return False, None
+        end = values.intervals[0].low if quantity.startswith("max_") is not sure else values.intervals[-1].high
+        return not sure or end is not None, end
+
+    def _empty_limit(self, plan: Plan) -> Iterable[Because]:
+        """The limit that leaves no size, for sure or possibly."""
+        for sure in (True, False):
+            folded = self._folded(plan, sure)
+            for quantity, limit in folded.items():
+                least = folded.get("min_" + quantity[4:]) if quantity.startswith("max_") else None
+                empty = limit.value is None or limit.value == [] or (quantity.startswith("max_") and limit.value <= 0)
+                if empty or (least is not None and least.value is not None and least.value > limit.value):
+                    yield self._limit_reason(plan, quantity, limit, True if sure else None)
+                    return
+
+    def _limit_reason(self, plan: Plan, quantity: str, limit: Limit, truth: Truth) -> Because:
+        shown = "not known" if limit.value is None else ", ".join(limit.value) or "nothing" if isinstance(limit.value, list) else limit.value
+        rule = self.pack.rules.get(limit.id)
+        findings = list(self.because(rule).findings) if rule else []
+        for raw in rule.limits.values() if rule else (f"{REQUEST_PREFIX}{plan.fusion}_max_bytes",):
+            if isinstance(raw, str) and not self._settled(raw):
+                findings.append(Finding(raw, quantity, self.facts.shown(raw), None, str(self.facts.get(raw).origin)))
+        title = f"no size is left ({quantity} {shown})" if truth else f"it is not known whether a size is left ({quantity} {shown})"
+        return Because(limit.id, "limit", truth, "unfused", tuple(findings), title, rule.place if rule else None)
 
     def _request(self, suffix: str) -> str | None:
         single = self.facts.values(REQUEST_PREFIX + suffix).single()
@@ -202,6 +226,8 @@ class Evaluation:
             wanted,
         )
         base = self._base(engine, asked, builder, wanted, choice)
+        if base is True and asked is None and "off" in self.facts.values(REQUEST_PREFIX + fusion.id):
+            base = None
         self._settle(decision, base, asked, engine, choice, wanted_findings)
         chosen = decision.chosen
         if chosen is not None:
@@ -220,19 +246,19 @@ class Evaluation:
 
     def _base(self, engine: EngineOutcome, asked: str | None, builder: object, wanted: Truth, choice: _Choice) -> Truth:
         """Whether the posture wants the fusion on, able or not."""
-        if asked == "off":
+        if asked == "off" or engine.state == "dies":
             return False
         if self.posture == "fast":
             if wanted is False:
                 return False
-            if engine.state == "on" or builder == "adapter":
+            if engine.state == "on" or (builder == "adapter" and not engine.may_die):
                 return wanted
             if engine.state == "unknown" or builder is None:
                 return None
-            return wanted if choice.turn_on() else False
+            return wanted if choice.turn_on() else None if choice.may_turn_on() else False
         if engine.state == "on":
             return True
-        if asked == "on" and builder == "adapter":
+        if asked == "on" and builder == "adapter" and not engine.may_die:
             return True
         if asked is None or engine.state == "unknown" or (asked == "on" and builder is None):
             return None
@@ -423,6 +449,10 @@ class _Choice:
     def turn_on(self) -> tuple[SwitchUse, ...]:
         """The switches that turn the fusion on in every possible version."""
         return self._turn("on")
+
+    def may_turn_on(self) -> bool:
+        """Whether a switch that turns the fusion on may exist."""
+        return any(switch.turn == "on" and switch.kind != "none" for switch in self.maybe)
 
     def turn_off(self) -> tuple[SwitchUse, ...]:
         """The switches that turn the fusion off in every possible version."""

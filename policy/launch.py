@@ -141,6 +141,15 @@ class Facts:
     def _presumable(self, fact: Fact) -> bool:
         return fact.presume_when is None or fact.presume_when.truth(self) is True
 
+    def pinned(self, fact: str) -> bool:
+        """Whether a fact's value is only what the engine's release requires."""
+        return self.get(fact).origin.kind == "engine_pin"
+
+    def written(self, fact: str) -> str:
+        """A given fact in the words it was given in; empty where it was not given as one text."""
+        given = self.launch.given.get(fact)
+        return given.text if given is not None else ""
+
     def engine(self) -> Product | None:
         """The engine, where exactly one is possible and the pack knows it."""
         name = self.values("engine.name").single()

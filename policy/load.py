@@ -6,6 +6,7 @@ A pack that was loaded before is read from its compiled form (`compiled.py`), wh
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
@@ -44,9 +45,9 @@ class YamlSource:
         span = self.document.span(path)
         return Place(self.file, span.line, span.column)
 
-    def complain(self, path: Path, message: str, help: str) -> None:
+    def complain(self, path: Path, message: str, help: str, key: bool = False) -> None:
         """Report a defect; on a mapping's entry the key is shown."""
-        key = tuple(path) in self.document.keys and isinstance(self.document_value(path), dict | list)
+        key = key or (tuple(path) in self.document.keys and isinstance(self.document_value(path), dict | list))
         self.problems.append(self.document.problem(path, message, help, key))
 
     def document_value(self, path: Path) -> Any:
@@ -65,6 +66,12 @@ def default_folder() -> FilePath:
     package = FilePath(__file__).resolve().parent
     inside = package / "rules"
     return inside if inside.is_dir() else package.parent / "rules"
+
+
+def shown_path(path: FilePath) -> str:
+    """A path as one writes it from here."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("..") else relative
 
 
 def pack_files(folder: FilePath) -> list[FilePath]:
@@ -136,7 +143,7 @@ def read_sources(root: FilePath, files: Iterable[FilePath]) -> list[YamlSource]:
     for path in files:
         relative = path.relative_to(root)
         kind = kind_of(relative)
-        name = str(root / relative)
+        name = shown_path(root / relative)
         if kind == "":
             continue
         if kind is None:

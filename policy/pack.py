@@ -347,7 +347,7 @@ class Pack:
                     visit(self.fusions[other])
             done[fusion.id] = fusion
 
-        for fusion in self.fusions.values():
+        for _, fusion in sorted(self.fusions.items()):
             if fusion.id not in done:
                 visit(fusion)
         return list(done.values())

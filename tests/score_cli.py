@@ -34,7 +34,9 @@ def read(case: dict[str, Any]) -> Settings:
     """The case through the parser of its engine."""
     files = {case["config_file"]: case["config_yaml"]} if case.get("config_file") else {}
     words = words_of([*PROGRAMS[case.get("entry")], *case["argv"]])
-    return (vllm_command if case.get("entry") else sglang_command).read_command(words, case["version"], files)
+    if case.get("entry"):
+        return vllm_command.read_command(words, case["version"], files)
+    return sglang_command.read_command(words, case["version"], files)
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any] | None:

@@ -92,7 +92,7 @@ def accepts(accepted: Values | SetTest, cell: Values) -> bool:
 
 
 def representatives(fact: Fact, cell: Values, releases: Sequence[Version] = ()) -> list[Any]:
-    """Concrete values of a cell: both ends of an interval (known releases first), the name, or `absent`."""
+    """Concrete values of a cell: both ends of an interval (those of known values first), the name, or `absent`."""
     if isinstance(cell, Discrete):
         points = cell.points(1 << MOST_NAMES)
         if points is not None:
@@ -134,14 +134,14 @@ def _version_ends(low: Version | None, low_closed: bool, high: Version | None, h
     candidates: list[Version] = []
     if low is not None:
         candidates += [low] if low_closed else []
-        candidates += [Version(low.base_version)]
-        candidates += [Version(f"{low.public}.post1")] if low.dev is None and low.post is None else []
-        candidates += [_next(low)]
+        candidates += [Version(low.base_version), _next(low)]
     if high is not None:
         candidates += [high] if high_closed else []
         candidates += [Version(f"{high.base_version}.dev0"), Version(f"{high.base_version}rc1"), _before(high)]
     interval = Interval(low, low_closed, high, high_closed)
-    inside = sorted(candidate for candidate in candidates if interval.holds(candidate)) or [Version("1") if low is None and high is None else low or high]  # type: ignore[list-item]
+    if not any(interval.holds(candidate) for candidate in candidates):
+        candidates += [Version("1")] if low is None and high is None else [Version(f"{low.public}.post1")] if low is not None and low.dev is None and low.post is None else []
+    inside = sorted(candidate for candidate in candidates if interval.holds(candidate)) or [low or high or Version("1")]
     finals = [candidate for candidate in inside if not candidate.is_prerelease] or inside
     return finals[0], finals[-1]
 

@@ -156,7 +156,7 @@ class _Search:
         if not admitted and (not gate_is_off or self.posture == "fast"):
             for state in decision.able:
                 reasons = [self._facts_of(reason.id, reason.effect, reason.findings) for reason in state.because]
-                names.update(min(reasons, key=lambda facts: len(facts)) if reasons else ())
+                names |= min(reasons, key=lambda facts: len(facts)) if reasons else set()
         elif admitted and not gate_is_off:
             for state in decision.able:
                 for reason in state.because:

@@ -33,6 +33,7 @@ class Option:
 
     @property
     def spellings(self) -> tuple[str, ...]:
+        """Every spelling."""
         return self.flags + self.negative
 
 
@@ -44,10 +45,12 @@ class Catalogue:
 
     @cached_property
     def options(self) -> list[Option]:
+        """The options, in the order of the file."""
         return [_option(line) for line in self._lines]
 
     @cached_property
     def by_flag(self) -> dict[str, Option]:
+        """The options by every spelling."""
         return {flag: option for option in self.options for flag in option.spellings}
 
     def defaults(self) -> dict[str, Any]:

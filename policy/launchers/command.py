@@ -20,6 +20,7 @@ from policy.origin import Origin
 #: What the caller lets the parser read: name -> text. A callable answers None for what it does not give.
 Files = Mapping[str, str] | Callable[[str], "str | None"]
 
+_LISTED = 6  # names in one message
 _ATTEMPTS = 20  # words that stop the engine's parser are taken out and the rest is read again, at most so often
 
 
@@ -74,10 +75,13 @@ class _Parser(argparse.ArgumentParser):
 
     def _ambiguous(self, word: str, message: str) -> Any:
         """Reports the word and answers what argparse answers for an option that it does not know."""
-        matches = message.partition("could match ")[2] or message
+        matches = (message.partition("could match ")[2] or message).split(", ")
         if isinstance(word, Placed):
-            text = f"`{word.spelling}` is short for more than one option: {', '.join(f'`{match}`' for match in matches.split(', '))}"
-            self.parsed.errors.append(LaunchNotice("ambiguous-flag", text, origin_of(word), "write the option in full"))
+            names = ", ".join(f"`{match}`" for match in matches[:_LISTED]) + (f" and {len(matches) - _LISTED} more" if len(matches) > _LISTED else "")
+            text = f"`{word.spelling}` is short for more than one option: {names}"
+            size = f"{str(word).partition('=')[0]}-size"
+            remedy = f"did you mean `{size}`?" if size in matches else "write the option in full"
+            self.parsed.errors.append(LaunchNotice("ambiguous-flag", text, origin_of(word), remedy))
             self.ambiguous.append(word)
         return super()._parse_optional("-\0")
 
@@ -226,6 +230,11 @@ def _runs(rest: list[Placed], reported: list[Placed]) -> list[tuple[Placed, list
         else:
             runs.append((word, []))
     return [(word, after) for word, after in runs if not any(word is other for other in reported)]
+
+
+def in_order(errors: Sequence[LaunchNotice]) -> list[LaunchNotice]:
+    """Errors in the order of the command, those of a file first."""
+    return sorted(errors, key=lambda notice: -1 if notice.origin.argument is None else notice.origin.argument)
 
 
 def fill(settings: Settings, parsed: Parsed) -> None:

@@ -3,6 +3,7 @@ loader reads them, since that is what the engines use (a later duplicate wins, `
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +28,15 @@ class Entry:
 
     def word(self, text: str, leaves: bool = False) -> Placed:
         """A word of the command that this entry stands for."""
-        return Placed(text, self.origin, f"{self.key}: {shown(str(self.value))}", str(self.key), self.places if leaves else None)
+        return Placed(text, self.origin, f"{self.key}: {as_yaml(self.value)}", str(self.key), self.places if leaves else None)
+
+
+def as_yaml(value: Any) -> str:
+    """A value as one line of YAML, short enough for a message."""
+    try:
+        return shown(value if isinstance(value, str) else json.dumps(value))
+    except (TypeError, ValueError, RecursionError):
+        return shown(str(value))
 
 
 @dataclass(slots=True)
@@ -47,18 +56,19 @@ class Pulled:
     rest: list[Placed]
     index: int
     option: Placed
+    name: list[Placed]
     file: ConfigFile = field(default_factory=ConfigFile)
 
     def fail(self, kind: str, message: str, remedy: str = "") -> None:
         """Adds an error at the place of `--config`."""
-        self.file.errors.append(LaunchNotice(kind, message, origin_of(self.option), remedy))
+        self.file.errors.append(LaunchNotice(kind, message, origin_of(self.option, self.name), remedy))
 
 
 def pull_config(words: Sequence[Placed], files: Files, takes: Callable[[str], bool], empty: bool) -> Pulled:
     """Takes the first `--config FILE` out of the words and reads the file. `takes` says whether the engine takes a file of
     that name, `empty` whether it takes a file without keys."""
     index = next(position for position, word in enumerate(words) if word == "--config")
-    pulled = Pulled([*words[:index], *words[index + 2 :]], index, words[index])
+    pulled = Pulled([*words[:index], *words[index + 2 :]], index, words[index], list(words[index + 1 : index + 2]))
     if any(word == "--config" for word in pulled.rest):
         pulled.rest = [word for word in pulled.rest if word != "--config"]
         pulled.fail("config-file-invalid", "`--config` is given more than once: the engine takes one file", "merge the files")

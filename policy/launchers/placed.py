@@ -24,6 +24,7 @@ class Placed(str):
     def __new__(
         cls, text: str, origin: Origin, written: str | None = None, spelling: str | None = None, leaves: Mapping[tuple[str, ...], Placed] | None = None
     ) -> Placed:
+        """A word; what is not given follows from the text."""
         made = super().__new__(cls, text)
         made.origin = origin
         made.written = text if written is None else written
@@ -37,8 +38,16 @@ class Placed(str):
 
 
 def place(words: Sequence[Word]) -> list[Placed]:
-    """The words of a command."""
-    return [Placed(word.text, word.origin) for word in words]
+    """The words of a command. Each is an argument, wherever the command stands: a manifest's words too come before the
+    keys of a configuration file."""
+    placed = []
+    for number, word in enumerate(words, 1):
+        origin = word.origin
+        if origin.argument is None:
+            kind = "argument" if origin.kind in ("file", "unknown") else origin.kind
+            origin = replace(origin, kind=kind, argument=number)
+        placed.append(Placed(word.text, origin))
+    return placed
 
 
 def shown(text: str) -> str:
@@ -52,7 +61,8 @@ def origin_of(option: Placed, values: Sequence[str] = ()) -> Origin:
     if option.origin.kind == "file":
         return replace(option.origin, detail=shown(option.written))
     apart = [value.written for value in values if isinstance(value, Placed) and value is not option and value.origin != option.origin]
-    return replace(option.origin, detail=shown(" ".join([option.written, *apart])))
+    named = f"{option.origin.detail}: " if option.origin.detail and option.origin.kind != "argument" else ""  # the variable it stands in
+    return replace(option.origin, detail=shown(named + " ".join([option.written, *apart])))
 
 
 def tagged(parts: Any, word: str) -> Any:

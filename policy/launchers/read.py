@@ -12,6 +12,7 @@ from policy.facts import ValueProblem
 from policy.launch import Launch
 from policy.launchers.found import FoundLaunch, LaunchNotice, Word
 from policy.launchers.installed import flashinfer_traits, installed_versions
+from policy.launchers.machine import machine_facts
 from policy.launchers.model_config import config_facts, find_config, read_config
 from policy.launchers.settings import Settings
 from policy.origin import Origin
@@ -168,6 +169,8 @@ class _Reading:
             self.state(f"packages.{name}", held[0] if held else "absent", origin)
         for fact, value, file in flashinfer_traits():
             self.state(fact, value, Origin("probe", "source", file))
+        for fact, value, origin in machine_facts():
+            self.state(fact, value, origin)
 
     def model(self, environment: Mapping[str, str] | None) -> None:
         held = self.result.launch.given.get("model.name")

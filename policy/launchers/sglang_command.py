@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import PurePath
 
 from policy.launchers.catalogue import Catalogue, Option, known, read_table, since
-from policy.launchers.command import Files, Parsed, fill, parse
+from policy.launchers.command import Files, Parsed, fill, in_order, parse
 from policy.launchers.config_file import Entry, pull_config
 from policy.launchers.found import LaunchNotice, Word
 from policy.launchers.lost_settings import lost_settings
@@ -54,7 +55,7 @@ def _read(words: list[Placed], version: str | None, catalogue: Catalogue, files:
     words = words[start:]
     if entry == "serve":
         words = _serve(words, settings, version)
-    if any(word == "--config" for word in words):
+    if any(word == "--config" and following != "" for word, following in zip_longest(words, words[1:])):  # an empty name reads no file
         words = _pull_config(words, settings, catalogue, version, files)
     parsed = parse(catalogue, words)
     settings.errors += [*parsed.errors, *(explain_unknown(catalogue, word, after) for word, after in parsed.unknown)]
@@ -63,6 +64,7 @@ def _read(words: list[Placed], version: str | None, catalogue: Catalogue, files:
     if "model_path" not in settings.values and not any(notice.kind in ("missing-value", "config-file-unreadable") for notice in settings.errors):
         origin = words[0].origin if words else Origin("unknown")
         settings.errors.append(LaunchNotice("missing-model", "no model is given", origin, "give `--model-path`"))
+    settings.errors = in_order(settings.errors)
     return settings
 
 

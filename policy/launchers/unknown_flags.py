@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 
 from policy.launchers.catalogue import Catalogue, catalogue_versions, read_catalogue
@@ -20,17 +21,31 @@ def explain_unknown(catalogue: Catalogue, word: Placed, after: Sequence[Placed])
     name = word.spelling or flag
     if (short := _glued(catalogue, flag)) is not None:
         return LaunchNotice("unknown-flag", f"`{name}` is not an option of {release}", origin, f"separate the value: `{short} {flag[len(short) :]}`")
-    twin = flag[1:] if flag.startswith("--") else "-" + flag
-    if twin in catalogue.by_flag or flag.replace("_", "-") in catalogue.by_flag:
-        right = twin if twin in catalogue.by_flag else flag.replace("_", "-")
+    if (right := _other_form(catalogue, flag)) is not None:
         return LaunchNotice("unknown-flag", f"`{name}` is not an option of {release}", origin, f"write {_as_written(word, catalogue, right)}")
     there = [version for version in catalogue_versions(engine) if flag in read_catalogue(engine, version).by_flag]
     if there:
         text = f"`{name}` is not an option of {release}; {_window(engine, catalogue.version, there)}"
         return LaunchNotice("flag-of-another-version", text, origin, "remove it, or use a release that has it")
-    close = difflib.get_close_matches(flag, sorted(catalogue.by_flag), 1, 0.75)
-    remedy = f"did you mean {_as_written(word, catalogue, close[0])}?" if close else ""
+    close = next((match for match in difflib.get_close_matches(flag, sorted(catalogue.by_flag), 3, 0.75) if _alike(flag, match)), None)
+    remedy = f"did you mean {_as_written(word, catalogue, close)}?" if close else ""
     return LaunchNotice("unknown-flag", f"`{name}` is not an option of {release}", origin, remedy)
+
+
+def _other_form(catalogue: Catalogue, flag: str) -> str | None:
+    """The option that is meant where only the dashes or underscores are wrong."""
+    twin = flag[1:] if flag.startswith("--") else "-" + flag
+    for candidate in (twin, flag.replace("_", "-"), twin.replace("_", "-")):
+        if candidate in catalogue.by_flag:
+            return candidate
+    long = [spelling for spelling in catalogue.by_flag if spelling.startswith(twin)] if twin.startswith("--") else []
+    return long[0] if len({catalogue.by_flag[spelling].dest for spelling in long}) == 1 else None
+
+
+def _alike(flag: str, match: str) -> bool:
+    """Whether two names are close also without the prefixes that many options share."""
+    left, right = (re.sub(r"^-+(no-|enable-|disable-)?", "", name) for name in (flag, match))
+    return difflib.SequenceMatcher(None, left, right).ratio() >= 0.7
 
 
 def _glued(catalogue: Catalogue, flag: str) -> str | None:

@@ -15,6 +15,8 @@ def best_of(engine: str, version: str | None, read: Callable[[Catalogue], Settin
     with the one on the other side too: the release lies between them, so what either takes is not called an error."""
     names = choose(engine, version)
     settings = read(read_catalogue(engine, names[0]))
+    if any(notice.kind == "not-an-engine-command" for notice in settings.errors):
+        return settings
     if settings.errors and len(names) > 1:
         other = read(read_catalogue(engine, names[1]))
         if len(other.errors) < len(settings.errors):

@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from policy.launchers.catalogue import Catalogue, catalogue_versions, known, read_table, since
-from policy.launchers.command import Files, Occurrence, Parsed, fill, parse
-from policy.launchers.config_file import Entry
+from policy.launchers.command import Files, Occurrence, Parsed, fill, in_order, parse
+from policy.launchers.config_file import Entry, as_yaml
 from policy.launchers.converters import CONVERTERS, expand_integers, json_object
 from policy.launchers.found import LaunchNotice, Word
 from policy.launchers.lost_settings import lost_settings
@@ -60,7 +60,8 @@ def _read(words: list[Placed], version: str | None, catalogue: Catalogue, files:
     converters = {**CONVERTERS, "object": lambda text: json_object(expand_integers(text) if expand else text)}
     parsed = parse(catalogue, prepared.words, "model_tag", converters)
     _read_objects(parsed, version)
-    settings.errors = [*prepared.errors, *parsed.errors, *(_unknown(catalogue, version, word, after) for word, after in parsed.unknown)]
+    unknown = [_unknown(catalogue, version, word, after) for word, after in parsed.unknown]
+    settings.errors = in_order([*prepared.errors, *(_textual(notice, prepared) for notice in parsed.errors), *unknown])
     settings.notices = [*prepared.notices, *lost_settings(parsed.occurrences), *_deprecated(parsed), *_ignored_config(parsed)]
     fill(settings, parsed)
     _model(settings, parsed)
@@ -130,6 +131,15 @@ def _notice(remark: Remark, given: Setting) -> LaunchNotice:
     return LaunchNotice(remark.kind, remark.message, leaf.origin if leaf else given.origin, remark.remedy)
 
 
+def _textual(notice: LaunchNotice, prepared: Prepared) -> LaunchNotice:
+    """Older releases make Python text, not JSON, of a mapping in the file."""
+    entry = next((entry for entry in prepared.textual if (entry.origin.file, entry.origin.line) == (notice.origin.file, notice.origin.line)), None)
+    if entry is None:
+        return notice
+    text = f"`{entry.key}` is a mapping, which this release cannot read from a file"
+    return replace(notice, message=text, remedy=f"write it as JSON in quotes: `{entry.key}: '{as_yaml(entry.value)}'`")
+
+
 def _deprecated(parsed: Parsed) -> list[LaunchNotice]:
     """Options on their way out, and what was remarked about the keys of the object that counts."""
     notices = []
@@ -167,10 +177,13 @@ def _dropped(prepared: Prepared, settings: Settings, catalogue: Catalogue, entry
 
 
 def _dropped_key(key: Entry, settings: Settings, catalogue: Catalogue, entry: str) -> LaunchNotice | None:
-    flag = "--" + str(key.key).replace("_", "-")
+    name, dot, _ = str(key.key).partition(".")
+    flag = "--" + name.replace("_", "-")
     option = catalogue.by_flag.get(flag)
     text = f"`{key.key}: false` is dropped: {'`vllm serve`' if entry == 'serve' else 'the engine'} makes no option of it"
     origin = replace(key.origin, detail=f"{key.key}: false")
+    if option is not None and dot:
+        return LaunchNotice("false-dropped", text, origin, f"write the word in quotes: `{key.key}: 'false'`")
     if option is None:
         unknown = explain_unknown(catalogue, key.word(flag), ())
         return LaunchNotice("false-dropped", f"{text}; {unknown.message}", origin, unknown.remedy)
@@ -190,6 +203,8 @@ def _unknown(catalogue: Catalogue, version: str | None, word: Placed, after: Seq
     flag, _, glued = str(word).partition("=")
     if flag in ("-O", "-cc", "--cc") and notice.kind != "unexpected-word":
         value = f" '{shown(after[0])}'" if after else ""
+        if word.origin.kind == "file":
+            return replace(notice, kind="unknown-flag", remedy="write `compilation-config`")
         return replace(notice, kind="unknown-flag", remedy=f"write `{short}{value}` or `--compilation-config{value}`")
     name = flag.lstrip("-").replace("-", "_").removeprefix("no_")
     if word.startswith("--") and (path := _key_path(name, version)) is not None:

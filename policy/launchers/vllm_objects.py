@@ -114,7 +114,7 @@ def _unknown_key(key: str, path: str, name: str, version: Version | None, readin
     message, remedy = explain_key(key, name, version)
     prefix = path[: len(path) - len(key)]
     text = f"`{path}` is {'refused' if refused else 'ignored without a word'}: {message}"
-    remark = Remark("unknown-key" if refused else "unknown-key-ignored", path, text, f"write `{prefix}{remedy}`" if remedy else "")
+    remark = Remark("unknown-key" if refused else "unknown-key-ignored", path, text, f"write `{prefix}{remedy}`" if remedy else "remove it")
     (reading.errors if refused else reading.notices).append(remark)
 
 

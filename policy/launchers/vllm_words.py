@@ -28,6 +28,7 @@ class Prepared:
     errors: list[LaunchNotice] = field(default_factory=list)
     notices: list[LaunchNotice] = field(default_factory=list)
     dropped: list[Entry] = field(default_factory=list)  # keys of the file whose `false` the engine drops
+    textual: list[Entry] = field(default_factory=list)  # mappings of the file that become Python text, which no option reads
 
 
 def prepare(words: Sequence[Placed], serve: bool, catalogue: Catalogue, version: str | None, files: Files) -> Prepared:
@@ -86,6 +87,8 @@ def _pull_config(prepared: Prepared, serve: bool, catalogue: Catalogue, nested: 
             pulled.file.errors.append(LaunchNotice("config-file-invalid", text, entry.origin, remedy))
             continue
         added += made
+        if isinstance(entry.value, dict) and nested == "text":
+            prepared.textual.append(entry)
         if entry.value is False and not made:
             prepared.dropped.append(entry)
     front = bool(words) and pulled.index > 0 and not words[0].startswith("-")

@@ -9,7 +9,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-DROPPED = ("flashinfer/experimental/", "flashinfer/fused_moe/backends/", "flashinfer/tuning_configs/", "flashinfer/data/")
+DROPPED = ("flashinfer/tuning_configs/", "flashinfer/data/")
 KEPT = ("flashinfer/data/aot/",)
 
 

@@ -55,13 +55,14 @@ def find_launches(text: str, name: str) -> Found:
     strengths = sorted({strength for strength, _ in ranked}, reverse=True)
     for strength in strengths:
         used = [module for given, module in ranked if given == strength]
-        for module in used:
-            found.launches += _read(module, text, documents, name, found.problems)
+        read = {module: _read(module, text, documents, name, found.problems) for module in used}
+        found.launches = [launch for launches in read.values() for launch in launches]
         if found.launches:
+            used = [module for module in used if read[module]]
             break
     found.launches = finish(found.launches)
-    if not found.launches and strengths:
-        used = [module for given, module in ranked if given == strengths[0]]
+    if not found.launches:
+        used = [module for given, module in ranked if given == strengths[0] > 20]  # below, only a word of the text fits
     found.format = " and ".join(dict.fromkeys(str(module.NAME) for module in used)) or None
     reads_yaml = any(getattr(module, "YAML", True) for module in used) and bool(used)
     if reads_yaml or (not used and name.endswith(_YAML_NAMES)):

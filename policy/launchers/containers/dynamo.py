@@ -28,7 +28,7 @@ def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotic
             parts.append((spec.string("serviceName") or "", spec))
         for part_name, part in parts:
             role = next((role for said in (part.string("subComponentType"), part.string("type"), part_name) if (role := role_of_name(said))), None)
-            around = Surroundings(maps, name=f"{document.string('metadata', 'name') or ''}/{part_name}", role=role)
+            around = Surroundings(maps, name=f"{document.string('metadata', 'name') or ''}/{part_name}", role=role, bare=False)
             outer = [one for holder in ((spec, part) if part is not spec else (spec,)) for key in ("envs", "env") for one in holder.elements(key)]
             launches += _of_part(part, outer, around)
     return launches

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from policy.launchers.containers.reading.images import engine_of_image
-from policy.launchers.containers.reading.launches import environment_of, field_of, options_from, role_of_words, state, word_of, words_of
+from policy.launchers.containers.reading.launches import environment_of, field_of, options_from, role_of_name, role_of_words, state, word_of, words_of
 from policy.launchers.containers.reading.pods import environment_in
 from policy.launchers.containers.reading.shell_expand import Field
 from policy.launchers.found import FoundLaunch, LaunchNotice, Word
@@ -35,7 +35,7 @@ _SIZES = {
 _MODELS = ("model", "modelid", "modelname", "modelurl", "modelpath", "hfmodel", "huggingfacemodel", "modelidorpath", "modelnameorpath")
 _INSIDE_MODEL = ("name", "id", "repo", "repository", "modelid", "modelname", "path", "uri")
 _ARGUMENTS = ("extraargs", "serverargs", "args", "engineargs", "vllmargs", "sglangargs", "additionalargs", "modelargs")
-_ENVIRONMENTS = ("env", "extraenv", "extraenvvars", "envvars", "environment")
+_ENVIRONMENTS = ("env", "envs", "extraenv", "extraenvvars", "envvars", "environment")
 _CHART = ("replicacount", "image", "service", "resources", "volumes", "nodeselector", "ingress", "workload", "job", "serviceaccount", "autoscaling")
 
 
@@ -48,7 +48,7 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
         if document.kind != "mapping" or document.string("apiVersion") is not None:
             continue
         chart = sum(_simple(key) in _CHART for key, _ in document.items())
-        if _engine(document) is not None and _model(document) is not None and (chart >= 1 or "values" in name.lower()):
+        if _engine(document) is not None and _names_model(document) and (chart >= 1 or "values" in name.lower()):
             return 45
     return 0
 
@@ -56,28 +56,39 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
     launches: list[FoundLaunch] = []
     for document in documents:
-        engine, model = _engine(document), _model(document)
-        if engine is None or model is None:
+        engine = _engine(document) if document.kind == "mapping" else None
+        if engine is None or not _names_model(document):
             continue
-        place = field_of(model).place
-        words = [Field(text, place) for text in _PROGRAMS[engine]]
-        words += [Field("--model-path", place), field_of(model)] if engine == "sglang" else [field_of(model)]
-        for holder in _holders(document, engine):
-            words += _arguments(holder)
-        launch = FoundLaunch(engine, words_of(words))
-        for path, node in _engine_nodes(document, engine):
-            fact = _SIZES.get(_simple(path))
-            if fact is not None and fact not in launch.stated:
-                state(launch, fact, node, path)
-        for holder in _holders(document, engine):
-            for key, node in holder.items():
-                if _simple(key) in _ENVIRONMENTS:
-                    launch.environment.update(environment_of(environment_in(node, {}, {})))
-        launch.image = _image(document)
-        launch.role = role_of_words([word.text for word in launch.words])
-        launch.name = document.string("fullnameOverride") or document.string("nameOverride") or ""
-        launches.append(launch)
+        roles = {role: node for key, node in _mappings(document) if (role := role_of_name(key)) is not None and node.value}
+        if set(roles) == {"prefill", "decode"}:
+            launches += [_launch(document, engine, role, [roles[other] for other in roles if other != role]) for role in roles]
+        else:
+            launches.append(_launch(document, engine, None, []))
     return launches
+
+
+def _launch(document: Node, engine: str, role: str | None, without: list[Node]) -> FoundLaunch:
+    """The launch of the whole file, or of one role in it: then without the other role's section."""
+    model = _model(document)
+    holders = [holder for holder in _holders(document, engine) if not any(one.start <= holder.start and holder.end <= one.end for one in without)]
+    place = field_of(model if model is not None else document).place
+    words = [Field(text, place) for text in _PROGRAMS[engine]]
+    if model is not None:
+        words += [Field("--model-path", place), field_of(model)] if engine == "sglang" else [field_of(model)]
+    for holder in holders:
+        words += _arguments(holder)
+    launch = FoundLaunch(engine, words_of(words))
+    for holder in holders:
+        for key, node in holder.items():
+            fact = _SIZES.get(_simple(key))
+            if fact is not None and fact not in launch.stated:
+                state(launch, fact, node, key)
+            if _simple(key) in _ENVIRONMENTS:
+                launch.environment.update(environment_of(environment_in(node, {}, {})))
+    launch.image = _image(document)
+    launch.role = role or role_of_words([word.text for word in launch.words])
+    launch.name = document.string("fullnameOverride") or document.string("nameOverride") or role or ""
+    return launch
 
 
 def _mappings(document: Node, depth: int = 3) -> Iterator[tuple[str, Node]]:
@@ -104,18 +115,22 @@ def _engine(document: Node) -> str | None:
     return engine_of_image(image.text) if image is not None else None
 
 
+def _names_model(document: Node) -> bool:
+    """Whether there is a place for a model, filled or not."""
+    return any(_simple(key) in _MODELS for _, node in _mappings(document) for key, _ in node.items())
+
+
 def _model(document: Node) -> Node | None:
+    """The model's repository; a path where the name is only what it is served as."""
     for _, node in _mappings(document):
         keys = {_simple(key): child for key, child in node.items()}
         for name in _MODELS:
             child = keys.get(name)
-            if child is None:
-                continue
-            if child.kind == "mapping":
-                inner = {_simple(key): one for key, one in child.items()}
-                child = next((inner[key] for key in _INSIDE_MODEL if key in inner), None)
-            if child is not None and child.kind == "scalar" and isinstance(child.value, str) and child.value:
-                return child
+            inner = {_simple(key): one for key, one in child.items()} if child is not None and child.kind == "mapping" else {name: child} if child is not None else {}
+            given = [one for key, one in inner.items() if key in _INSIDE_MODEL or key == name]
+            given = [one for one in given if one.kind == "scalar" and isinstance(one.value, str) and one.value]
+            if given:
+                return next((one for one in given if "/" in one.text), given[0])
     return None
 
 
@@ -137,13 +152,8 @@ def _image(document: Node) -> Word | None:
 
 def _holders(document: Node, engine: str) -> list[Node]:
     """Mappings that may hold arguments: not those of another engine or of a router."""
-    beside = {name for name, other in _ENGINES.items() if other != engine} | {"router", "routerspec", "gateway", "benchmark", "proxy"}
+    beside = {name for name, other in _ENGINES.items() if other != engine} | {"router", "routerspec", "gateway", "benchmark", "proxy", "frontend", "computedomain"}
     return [node for key, node in _mappings(document) if _simple(key) not in beside]
-
-
-def _engine_nodes(document: Node, engine: str) -> Iterator[tuple[str, Node]]:
-    for holder in _holders(document, engine):
-        yield from holder.items()
 
 
 def _arguments(holder: Node) -> list[Field]:

@@ -35,7 +35,7 @@ def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotic
             continue
         paths = (("spec", "template", "spec"), ("spec", "rayClusterSpec"), ("spec", "rayClusterConfig"), ("spec",))
         cluster = next((node for path in paths if (node := document.at(*path)) is not None and node.at("headGroupSpec") is not None), None)
-        around = Surroundings(configurations(documents), name=document.string("metadata", "name") or "", role=role_of(document))
+        around = Surroundings(configurations(documents), name=document.string("metadata", "name") or "", role=role_of(document), bare=False)
         serve = document.at("spec", "serveConfigV2")
         if serve is not None:
             launches += _of_service(serve, cluster, around, problems)

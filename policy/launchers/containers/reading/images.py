@@ -6,8 +6,8 @@ import re
 
 #: Parts of names of images that stand beside an engine and hold none.
 _BESIDE = re.compile(
-    r"router|gateway|proxy|sidecar|endpoint-picker|\bepp\b|inference-sim|simulator|lora-syncer|scheduler|frontend|runtime:|download|"
-    r"exporter|grafana|prometheus|nginx|envoy|busybox|curl|redis|\betcd\b|\bnats\b|controller|operator|benchmark|genai-perf|dashboard|webui",
+    r"router|gateway|\bmock|-mock|proxy|sidecar|endpoint-picker|\bepp\b|inference-sim|simulator|lora-syncer|scheduler|frontend|runtime:|download|"
+    r"exporter|grafana|prometheus|nginx|envoy|busybox|curl|redis|\betcd\b|\bnats\b|controller|operator|benchmark|-bench\b|genai-perf|dashboard|webui",
     re.IGNORECASE,
 )
 _ENGINES = (
@@ -30,5 +30,5 @@ def engine_of_image(image: str) -> str | None:
 
 
 def serves_by_itself(image: str) -> bool:
-    """Whether the image's own entry point is the server, so that arguments alone make a launch."""
-    return re.search(r"vllm-openai|vllm-tpu|vllm-cpu|vllmserver|huggingfaceserver|/vllm(?:-\w+)?(?=[:@]|$)", image, re.IGNORECASE) is not None
+    """Whether the image's own entry point is the engine's server, so that it starts without a command."""
+    return re.search(r"/vllm-openai(?:-\w+)?(?=[:@]|$)", image, re.IGNORECASE) is not None

@@ -97,7 +97,7 @@ def signature(texts: list[str], environment: Mapping[str, str], files: Mapping[s
             result.append(text)
         if text in files or text.partition("=")[2] in files:
             body = files.get(text) or files.get(text.partition("=")[2]) or ""
-            result += [line.strip() for line in body.splitlines() if _MATERIAL.match("--" + line.strip().replace(":", "=")) or FUSIONS.search(line) or "attention_dp" in line]
+            result += [line.strip() for line in body.splitlines() if _MATERIAL.match("--" + line.strip().replace(":", "=")) or FUSIONS.search(line) or "enable_attention_dp" in line]
     result += [f"{name}={value}" for name, value in sorted(environment.items()) if FUSIONS.search(name)]
     if with_model:
         result.append(f"model={model_of(texts)}")

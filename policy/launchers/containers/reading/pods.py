@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from policy.launchers.containers.reading.images import engine_of_image
+from policy.launchers.containers.reading.images import engine_of_image, serves_by_itself
 from policy.launchers.containers.reading.launches import environment_of, field_of, number, role_of_name, role_of_words, word_of, words_of
 from policy.launchers.containers.reading.programs import Started, find_program, implicit
 from policy.launchers.containers.reading.scripts import read_script
@@ -27,6 +27,7 @@ class Surroundings:
     given: dict[str, Field] = field(default_factory=dict)
     name: str = ""
     role: str | None = None
+    bare: bool = True  # whether an engine's image without a command of its own starts its server
 
 
 def manifest(document: Node) -> bool:
@@ -85,7 +86,10 @@ def launches_of_container(container: Node, around: Surroundings, files: Mapping[
     image = container.at("image")
     nodes = [node for key in ("command", "args") for node in argument_nodes(container.at(key))]
     fields = [field_of(node, referenced(node.text, environment)) for node in nodes]
-    launches = from_fields(fields, nodes, environment, image.text if image is not None and image.kind == "scalar" else None, container.at("command") is not None)
+    name = image.text if image is not None and image.kind == "scalar" else None
+    launches = from_fields(fields, nodes, environment, name, container.at("command") is not None)
+    if not fields and around.bare and image is not None and name is not None and serves_by_itself(name) and engine_of_image(name) == "vllm":
+        launches = [FoundLaunch("vllm", words_of([field_of(image, "vllm"), field_of(image, "serve")]))]
     for launch in launches:
         launch.files = {**mounted, **launch.files}
         complete(launch, container, environment, around)

@@ -36,7 +36,8 @@ _NOT_ENGINES = {"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve
 #: Commands whose words are talked about, searched for, installed or measured, not run.
 _TALKERS = re.compile(
     r"^(?:echo|printf|e?grep|rg|pkill|pgrep|killall|kill|ps|cat|less|which|type|man|pip3?|conda|apt|apt-get|git|sed|awk|curl|wget|alias|test|\[|\[\[|"
-    r"log\w*|info|warn\w*|error|die|usage|help|wait\w*|read|cd|rm|mkdir|touch|ls|cp|mv|chmod|hash|unset|trap|true|false|jq|yq|tee|py-spy|lm_eval|genai-perf)$"
+    r"(?:log|write|record|save|dump|show|print|store|describe|emit|warn|wait)\w*|info|error|die|usage|help|read|cd|rm|mkdir|touch|ls|cp|mv|chmod|hash|"
+    r"unset|trap|true|false|jq|yq|tee|py-spy|lm_eval|genai-perf)$"
 )
 _INTERPRETER = re.compile(r"^(?:python|pypy)[\d.]*$")
 _SHELL = re.compile(r"^(?:ba|da|z|k)?sh$")
@@ -70,6 +71,8 @@ def base(text: str) -> str:
 def find_program(fields: list[Field]) -> Started | None:
     """The engine, or the nested shell, that `fields` starts."""
     texts = [item.text for item in fields]
+    if texts and _TALKERS.match(base(texts[0])):
+        return None
     for index in range(len(fields)):
         if index and _TALKERS.match(base(texts[index - 1])) and not texts[index - 1].startswith("-"):
             return None

@@ -12,7 +12,7 @@ from policy.launchers.containers.reading.launches import (
     words_of,
 )
 from policy.launchers.containers.reading.shell_conditions import Condition
-from policy.launchers.containers.reading.shell_expand import Field, Value, Variables
+from policy.launchers.containers.reading.shell_expand import Field, Place, Value, Variables
 from policy.launchers.containers.reading.shell_run import Reached, Run
 from policy.launchers.found import FoundLaunch, Word
 from policy.launchers.yaml_places import Places
@@ -31,7 +31,7 @@ def read_script(
 ) -> list[FoundLaunch]:
     """The launches of a script. `variables` are set from outside and not exported by the script itself."""
     where = places or Places.of_text(text)
-    found: list[tuple[Reached, dict[Condition, bool], FoundLaunch, tuple[str, ...]]] = []
+    found: list[_Taken] = []
     queue: list[dict[Condition, bool]] = [{}]
     tried: set[frozenset[tuple[Condition, bool]]] = set()
     installed: dict[str, Field] = dict(versions or {})
@@ -45,9 +45,10 @@ def read_script(
         known = Variables({key: Value(item.text, item.place) for key, item in (variables or {}).items()}, positional)
         run.script(text, where, known)
         installed.update({engine: version for engine, version in run.versions.items() if engine not in installed})
-        queue += [{**choices, condition: condition.relation != "is not set"} for condition in run.conditions if condition not in choices]
+        queue += [{**choices, condition: not condition.holds} for condition in run.conditions if condition not in choices]
+        places = {reached.key[0] for reached in run.reached}
         for reached in run.reached:
-            _take(found, reached, choices)
+            _take(found, reached, choices, places)
     launches = [launch for _, _, launch, _ in found]
     _tell_when(found)
     for launch in launches:
@@ -57,14 +58,20 @@ def read_script(
     return launches
 
 
-def _take(found: list[tuple[Reached, dict[Condition, bool], FoundLaunch, tuple[str, ...]]], reached: Reached, choices: dict[Condition, bool]) -> None:
-    """Adds a command that was reached, unless the same launch is there already."""
+_Taken = tuple[Reached, dict[Condition, bool], FoundLaunch, tuple[str, ...]]
+
+
+def _take(found: list[_Taken], reached: Reached, choices: dict[Condition, bool], places: set[Place]) -> None:
+    """Adds a command that was reached, unless the same launch is there already: from the same place in the text, or from
+    a place that this run does not come to (`places`), so that this one is started instead of it."""
     texts = [item.text for item in reached.started.words]
     environment = {key: item.text for key, item in reached.environment.items()}
     material = signature(texts, environment, reached.files)
     place = reached.key[0]
     same_place = [one for one in found if one[0].key[0] == place]
     if any(one[3] == material for one in same_place):
+        return
+    if choices and any(one[3] == material and one[0].started.engine == reached.started.engine and one[0].key[0] not in places for one in found):
         return
     launch = FoundLaunch(reached.started.engine, words_of(reached.started.words), environment_of(reached.environment), files=reached.files)
     if reached.started.image is not None:
@@ -81,12 +88,12 @@ def _take(found: list[tuple[Reached, dict[Condition, bool], FoundLaunch, tuple[s
         if model_of([item.text for item in other.started.words]) is None and model_of(texts) is not None:
             found[at] = (reached, {}, launch, material)  # the condition only gives what was missing
             return
-        if base.words and all(condition.relation.startswith("is") and condition.relation.endswith("set") for condition in choices):
-            return  # another model for those who set a variable: the same launch otherwise
+        if base.words and "$" in (model_of(texts) or "$"):
+            return  # another variable names the model: the same launch otherwise
     found.append((reached, choices, launch, material))
 
 
-def _tell_when(found: list[tuple[Reached, dict[Condition, bool], FoundLaunch, tuple[str, ...]]]) -> None:
+def _tell_when(found: list[_Taken]) -> None:
     """Conditions are told where they choose among launches."""
     if len(found) < 2:
         return

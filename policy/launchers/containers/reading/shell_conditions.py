@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from policy.launchers.containers.reading.shell_expand import Variables, arithmetic, evaluate, text_of
+from policy.launchers.containers.reading.shell_expand import Variables, arithmetic, evaluate, is_default, text_of
 from policy.launchers.containers.reading.shell_tree import Command
 from policy.launchers.shell_words import ShellWord
 
@@ -23,6 +23,7 @@ class Condition:
     subject: str
     relation: str = ""
     value: str = ""
+    holds: bool = field(default=False, compare=False)  # what it comes to with the script's own defaults
 
     @property
     def places(self) -> bool:
@@ -44,7 +45,7 @@ def test(command: Command, variables: Variables) -> bool | Condition | None:
         negated, words = True, words[1:]
     if not words:
         return None
-    if not words[0].parts:  # ((...))
+    if _operator(words[0]) == "((":
         return _negate(_arithmetic(words[1:], variables), negated)
     first = words[0].bare
     if first in {"true", ":", "false"}:
@@ -52,8 +53,36 @@ def test(command: Command, variables: Variables) -> bool | Condition | None:
     if first not in {"[", "[[", "test"}:
         return None
     words = words[1:-1] if first != "test" else words[1:]
-    if any(not word.parts or word.bare in {"-a", "-o", "&&", "||"} for word in words):
-        return _negate(Condition(" ".join(word.written for word in words if word.parts)), negated)
+    return _negate(_compound(words, variables), negated)
+
+
+def _operator(word: ShellWord) -> str | None:
+    return word.parts[0].text if word.parts and word.parts[0].kind == "operator" else None
+
+
+def _compound(words: list[ShellWord], variables: Variables) -> bool | Condition:
+    """Tests joined by `&&` and `||` (or `-a` and `-o`), without brackets inside."""
+    said = [_operator(word) or {"-a": "&&", "-o": "||"}.get(word.bare or "") for word in words]
+    if any(one in {"(", ")"} for one in said):
+        return Condition(" ".join(word.written for word in words))
+    for joint, decides in (("||", True), ("&&", False)):
+        if joint not in said:
+            continue
+        parts: list[list[ShellWord]] = [[]]
+        for word, operator in zip(words, said, strict=True):
+            if operator == joint:
+                parts.append([])
+            else:
+                parts[-1].append(word)
+        truths = [_compound(part, variables) for part in parts if part]
+        if any(truth is decides for truth in truths):
+            return decides
+        open_still = [truth for truth in truths if isinstance(truth, Condition)]
+        if len(open_still) == 1:
+            return open_still[0]
+        return Condition(" ".join(word.written for word in words if _operator(word) != "\n")) if open_still else not decides
+    negated = False
+    words = [word for word in words if _operator(word) != "\n"]
     while words and words[0].bare == "!":
         negated, words = not negated, words[1:]
     return _negate(_simple(words, variables), negated)
@@ -65,7 +94,7 @@ def _negate(truth: bool | Condition, negated: bool) -> bool | Condition:
     if isinstance(truth, bool):
         return not truth
     if truth.relation in _OPPOSITE:
-        return Condition(truth.subject, _OPPOSITE[truth.relation], truth.value)
+        return Condition(truth.subject, _OPPOSITE[truth.relation], truth.value, not truth.holds)
     return Condition(f"! {truth.subject}")
 
 
@@ -81,25 +110,33 @@ def _simple(words: list[ShellWord], variables: Variables) -> bool | Condition:
         return Condition(written)
     if len(words) != 3:
         return Condition(written)
-    left, right = (_known(words[index], variables) for index in (0, 2))
-    relation = words[1].written
-    if left is not None and right is not None:
-        if relation in {"==", "="}:
-            return left == right if "*" not in right else left.startswith(right.rstrip("*")) if right.endswith("*") else Condition(written)
-        if relation == "!=":
-            return left != right if "*" not in right else Condition(written)
-        if relation in _NUMERIC and re.fullmatch(r"-?\d+", left) and re.fullmatch(r"-?\d+", right):
-            difference = int(left) - int(right)
-            return {"-eq": difference == 0, "-ne": difference != 0, "-gt": difference > 0, "-ge": difference >= 0, "-lt": difference < 0, "-le": difference <= 0}[relation]
-    subject, value = _subject(words[0]), right if right is not None else words[2].written
-    if subject is not None:
-        if relation in {"==", "="}:
-            return Condition(subject, "is", value)
-        if relation == "!=":
-            return Condition(subject, "is not", value)
-        if relation in _NUMERIC:
-            return Condition(subject, _NUMERIC[relation], value)
-    return Condition(written)
+    settled = _settled(words, variables)
+    open_still = any(is_default(words[index], variables) for index in (0, 2))
+    if settled is not None and not open_still:
+        return settled
+    right = _known(words[2], variables)
+    subject, value, relation = _subject(words[0]), right if right is not None else words[2].written, words[1].written
+    named = {"==": "is", "=": "is", "!=": "is not", **_NUMERIC}.get(relation)
+    if subject is not None and named is not None:
+        return Condition(subject, named, value, bool(settled))
+    return settled if settled is not None else Condition(written)
+
+
+def _settled(words: list[ShellWord], variables: Variables) -> bool | None:
+    """The truth of a comparison of two known texts."""
+    left, right, relation = _known(words[0], variables), _known(words[2], variables), words[1].written
+    if left is None or right is None:
+        return None
+    if relation in {"==", "=", "!="}:
+        if any(sign in right for sign in "*?["):
+            if not right.endswith("*") or any(sign in right[:-1] for sign in "*?["):
+                return None
+            return left.startswith(right[:-1]) == (relation != "!=")
+        return (left == right) == (relation != "!=")
+    if relation in _NUMERIC and re.fullmatch(r"-?\d{1,12}", left) and re.fullmatch(r"-?\d{1,12}", right):
+        difference = int(left) - int(right)
+        return {"is": difference == 0, "is not": difference != 0, ">": difference > 0, ">=": difference >= 0, "<": difference < 0, "<=": difference <= 0}[_NUMERIC[relation]]
+    return None
 
 
 def _subject(word: ShellWord) -> str | None:
@@ -123,7 +160,7 @@ def _is_set(word: ShellWord, variables: Variables) -> bool | Condition:
     known = _known(word, variables)
     if known is not None:
         return bool(known)
-    return Condition(_subject(word) or word.written, "is set")
+    return Condition(_subject(word) or word.written, "is set", holds=False)
 
 
 def _arithmetic(words: list[ShellWord], variables: Variables) -> bool | Condition:

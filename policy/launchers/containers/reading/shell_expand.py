@@ -37,6 +37,7 @@ class Value:
     place: Place
     elements: list[Field] | None = None
     exported: bool = False
+    default: bool = False  # a default that the environment of the script may replace
 
 
 @dataclass(slots=True)
@@ -94,7 +95,7 @@ def expand(word: ShellWord, variables: Variables, place: Callable[[int], Place],
             continue
         value = evaluate(part, variables, depth)
         if value is None:
-            buffer.append(part.text)
+            buffer.append(open_text(part))
             started = True
         elif value.elements is not None and part.quoted and any(one.kind == "literal" and " " in one.text for one in word.parts):
             buffer.append(" ".join(item.text for item in value.elements))  # inside a longer text, as in bash -c "..."
@@ -132,13 +133,24 @@ def text_of(word: ShellWord, variables: Variables, depth: int = 0) -> str:
     result = []
     for part in word.parts:
         value = None if part.kind == "literal" else evaluate(part, variables, depth)
-        result.append(part.text if value is None else value.text)
+        result.append(open_text(part) if value is None else value.text)
     return "".join(result)[:MAX_VALUE]
+
+
+def open_text(part: Part) -> str:
+    """An expansion that is not known, as written; of `${NAME:?message}` only the name."""
+    required = re.match(r"\$\{(\w+):?\?", part.text) if part.kind == "parameter" else None
+    return f"${required.group(1)}" if required is not None else part.text
 
 
 def text_in(text: str, variables: Variables) -> str:
     """`text` with its parameters expanded, as in a here-document."""
     return text_of(as_word(text), variables) if "$" in text or "`" in text else text
+
+
+def is_default(word: ShellWord, variables: Variables) -> bool:
+    """Whether something in `word` is only a default."""
+    return any(value is not None and value.default for part in word.parts if part.kind == "parameter" for value in (evaluate(part, variables, 0),))
 
 
 def is_all(part: Part) -> bool:
@@ -184,7 +196,7 @@ def _modified(value: Value | None, rest: str, name: str, variables: Variables, d
             return Value(_inner(argument, variables, depth), where) if given else Value("", where)
         if given or sign == "?":
             return value
-        result = Value(_inner(argument, variables, depth), where)
+        result = Value(_inner(argument, variables, depth), where, default=True)
         if sign == "=":
             variables.values[name] = result
         return result

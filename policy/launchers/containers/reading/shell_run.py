@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from policy.launchers.containers.reading.programs import Started, find_program
 from policy.launchers.containers.reading.shell_conditions import Condition, test
-from policy.launchers.containers.reading.shell_expand import Field, Place, Value, Variables, expand, text_in, text_of
+from policy.launchers.containers.reading.shell_expand import Field, Place, Value, Variables, expand, is_default, text_in, text_of
 from policy.launchers.containers.reading.shell_tree import Case, Command, Function, Group, If, Loop, Sequence, Tree, parse
 from policy.launchers.shell_words import ShellWord, Token
 from policy.launchers.yaml_places import Places
@@ -111,7 +111,7 @@ class Run:
             return truth
         if truth not in self.conditions:
             self.conditions.append(truth)
-        return self.choices.get(truth, truth.relation == "is not set")  # an unset variable gets its default
+        return self.choices.get(truth, truth.holds)
 
     def tree(self, item: Tree, variables: Variables, place: Callable[[int], Place], depth: int, held: tuple[tuple[Condition, bool], ...]) -> None:
         self.steps += 1
@@ -286,7 +286,7 @@ class Run:
         if old is not None and old.elements is not None:
             elements = [*old.elements, Field(text, where)]
             return Value(" ".join(item.text for item in elements), old.place, elements)
-        return Value(old.text + text if old is not None else text, where)
+        return Value(old.text + text if old is not None else text, where, default=is_default(word, variables))
 
     def declare(self, kind: str, words: list[ShellWord], variables: Variables, place: Callable[[int], Place]) -> None:
         exports = kind == "export" or any((word.bare or "").startswith("-") and "x" in (word.bare or "") for word in words)
@@ -315,7 +315,7 @@ class Run:
         if not name or name == "/dev/null":
             return
         if fed is not None and fed.body is not None and fields[0].text in {"cat", "tee", "sudo"}:
-            text = text_in(fed.body, variables) if fed.expands else fed.body
+            text = _settled(text_in(fed.body, variables)) if fed.expands else fed.body
             if name.endswith((".sh", ".bash")) or text.startswith("#!"):
                 self.scripts[name] = (fed.body if not fed.expands else text, place(fed.body_offset))
         elif fields[0].text in {"echo", "printf"}:
@@ -343,6 +343,13 @@ def _assigned(word: ShellWord) -> re.Match[str] | None:
     if not word.parts or word.parts[0].kind != "literal" or word.parts[0].quoted:
         return None
     return _ASSIGNMENT.match(word.parts[0].text)
+
+
+def _settled(text: str) -> str:
+    """What a here-document leaves open, written so that YAML takes it as one value."""
+    text = re.sub(r"\$\(\(.{0,300}?\)\)", lambda match: re.sub(r"\s", "", match.group(0)), text)
+    text = re.sub(r"\$\((\S+)[^()]{0,300}\)(?!\))", r"$(\1)", text)
+    return re.sub(r"\$\{(\w+)[^{}]{0,300}\}", r"$\1", text)
 
 
 def _inside(text: str, line: int, column: int) -> Places:

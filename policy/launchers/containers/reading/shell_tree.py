@@ -72,6 +72,11 @@ def parse(text: str) -> Sequence:
     return _Parser(tokens(text)).sequence(set())
 
 
+def _operator(token: Token) -> ShellWord:
+    """An operator among the words of a test."""
+    return ShellWord((Part(token.text, "operator"),), token.offset)
+
+
 class _Parser:
     def __init__(self, stream: list[Token]) -> None:
         self.stream, self.position, self.depth = stream, 0, 0
@@ -149,13 +154,13 @@ class _Parser:
                     continue
                 if command.words and command.words[0].bare == "[[" and token.text in {"&&", "||", "|", "(", ")", "\n"}:
                     self.position += 1
-                    command.words.append(ShellWord((), token.offset))  # marks a compound test
+                    command.words.append(_operator(token))
                     continue
                 break
             self.position += 1
             if token.kind == "redirection":
                 if command.words and command.words[0].bare == "[[" and token.word is not None:
-                    command.words.append(ShellWord((), token.offset))
+                    command.words += [_operator(token), token.word]
                     continue
                 command.redirections.append(token)
             elif token.word is not None:
@@ -254,7 +259,8 @@ class _Parser:
         token = self.peek()
         if token is not None and self.operator("(") and token.offset == self.stream[self.position - 1].offset + 1:
             self.position += 1  # ((arithmetic)): one command whose words are the expression
-            command = Command([ShellWord((), self.stream[self.position - 1].offset)], offset=self.stream[self.position - 1].offset)
+            opening = self.stream[self.position - 1]
+            command = Command([_operator(Token("operator", "((", opening.offset))], offset=opening.offset)
             while (token := self.peek()) is not None and not self.operator(")", "\n"):
                 if token.kind == "redirection":  # here it is a comparison
                     command.words.append(ShellWord((Part(token.text),), token.offset))

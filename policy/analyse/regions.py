@@ -1,0 +1,182 @@
+"""Where a condition, a rule, a plan or a gate holds: disjoint boxes over facts, in the pack's own words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from policy.analyse.boxes import Box, disjoint, leftovers, merged
+from policy.analyse.feasible import Feasible, concrete, declare, known_values, written
+from policy.analyse.lowering import TABULATED
+from policy.analyse.space import Space
+from policy.conditions import All, AnyOf, Atom, Condition, Not
+from policy.facts import show
+from policy.pack import Gate, Pack, Plan, Product, Rule, releases_between
+from policy.values import Discrete, Ordered, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """One box: the values of every fact that it restricts. `truth` is None where it only may hold, because a release in
+    it was not read."""
+
+    facts: Mapping[str, Values]
+    truth: bool | None
+    witness: Mapping[str, Any] | None = None
+
+    def as_json(self, pack: Pack) -> dict[str, Any]:
+        """The stable keys of a region."""
+        shown = {name: show(values) for name, values in self.facts.items()}
+        return {"truth": self.truth, "facts": shown, "releases": _releases(pack, self.facts), "witness": None if self.witness is None else dict(self.witness)}
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Every region of one question. `traits` says whether traits were taken from the tables or left free."""
+
+    subject: str
+    regions: tuple[Region, ...]
+    traits: str
+
+    def as_json(self, pack: Pack) -> dict[str, Any]:
+        """The stable keys of an answer."""
+        return {"subject": self.subject, "traits": self.traits, "regions": [region.as_json(pack) for region in self.regions]}
+
+
+@dataclass(slots=True)
+class Analysis:
+    """One space with everything that several questions about it share."""
+
+    pack: Pack
+    conditions: Sequence[Condition]
+    traits: str = TABULATED
+    space: Space = field(init=False)
+    feasible: Feasible = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.space = Space(self.pack, self.traits)
+        self.space.add(*self.conditions)
+        declare(self.space)
+        self.space.freeze()
+        self.feasible = Feasible(self.space)
+
+    def all_of(self, conditions: Iterable[Condition], may: bool = False) -> list[Box]:
+        """The boxes in which every condition must (may) hold."""
+        return self.space.boxes(All(tuple(conditions)), may)
+
+    def possible(self, boxes: Iterable[Box], outside: Sequence[Box] = ()) -> list[Box]:
+        """Disjoint boxes that hold launches, of these outside of those."""
+        parts: list[Box] = []
+        for box in disjoint(boxes, self.space.full):
+            parts.extend(leftovers(box, [*outside, *self.feasible.impossible], self.space.full))
+        return [part for part in parts if self.feasible.narrowed(part) is not None]
+
+    def witness(self, box: Box) -> dict[str, Any] | None:
+        """One launch of a box, as facts one can write; None where none could be made concrete."""
+        narrowed = self.feasible.narrowed(box)
+        found = next(concrete(self.feasible, narrowed), None) if narrowed is not None else None
+        return None if found is None else written(found)
+
+    def regions(self, subject: str, sure: Sequence[Box], maybe: Sequence[Box]) -> Regions:
+        """Boxes as regions, with as few of them as merging gives; `maybe` are those that may hold."""
+        found = [(box, True) for box in merged(sure, self.space.full)]
+        found += [(box, None) for box in merged(maybe, self.space.full)]
+        return Regions(subject, tuple(Region(self.space.of_box(box), truth, self.witness(box)) for box, truth in found), self.traits)
+
+
+def of_condition(pack: Pack, condition: Condition, subject: str, traits: str = TABULATED) -> Regions:
+    """Where a condition holds. Raises `TooWideError`."""
+    analysis = Analysis(pack, [condition], traits)
+    sure = analysis.space.boxes(condition)
+    certain = analysis.possible(sure)
+    return analysis.regions(subject, certain, analysis.possible(analysis.space.boxes(condition, may=True), sure))
+
+
+def of_rule(pack: Pack, rule: Rule, traits: str = TABULATED) -> Regions:
+    """Where a rule holds."""
+    return of_condition(pack, rule.when, rule.id, traits)
+
+
+def of_named(pack: Pack, name: str, traits: str = TABULATED) -> Regions:
+    """Where a named condition holds. KeyError where there is none."""
+    return of_condition(pack, pack.conditions[name], name, traits)
+
+
+def of_plan(pack: Pack, plan: Plan, traits: str = TABULATED) -> Regions:
+    """Where a plan is admitted by its needs and every rule about it; unions of limits are left out."""
+    rules = [rule.when for rule in pack.rules_for(plan) if rule.effect == "exclude"]
+    positive = (plan.call, *plan.needs)
+    analysis = Analysis(pack, [*positive, *rules], traits)
+    sure = analysis.possible(analysis.all_of(positive), [box for rule in rules for box in analysis.space.boxes(rule, may=True)])
+    held = [box for rule in rules for box in analysis.space.boxes(rule)]
+    return analysis.regions(f"{plan.fusion} {plan.id}", sure, analysis.possible(analysis.all_of(positive, may=True), [*held, *sure]))
+
+
+def of_gate(pack: Pack, product: Product, gate: Gate, request: str = "unset", traits: str = TABULATED) -> Regions:
+    """Where an engine configures a fusion on for a request: `unset`, `requested_on` or `requested_off`."""
+    sure_condition, may_condition = gate_condition(pack, product, gate, request)
+    analysis = Analysis(pack, [sure_condition, may_condition], traits)
+    sure = analysis.space.boxes(sure_condition)
+    certain = analysis.possible(sure)
+    return analysis.regions(f"{gate.id} {request}", certain, analysis.possible(analysis.space.boxes(may_condition, may=True), sure))
+
+
+def gate_condition(pack: Pack, product: Product, gate: Gate, request: str) -> tuple[Condition, Condition]:
+    """When a gate says on, as conditions on the version too: for sure, and where unread releases may do so as well."""
+    sure: list[Condition] = []
+    unread: list[Condition] = []
+    name = Atom("engine.name", Discrete.exactly(product.name), product.name)
+    for interval, arm in gate.arms.segments():
+        version = Atom(product.version_fact, Ordered((interval,)), show(Ordered((interval,))))
+        if arm is None or not arm.known:
+            unread.append(All((name, version)))
+        else:
+            sure.append(All((name, version, Not(arm.dies), getattr(arm, request))))
+    return AnyOf(tuple(sure)), AnyOf((*sure, *unread))
+
+
+def render(pack: Pack, found: Regions) -> str:
+    """The regions as text: one paragraph each, a fact a line, with the releases that a range contains."""
+    if not found.regions:
+        return f"{found.subject}: nowhere"
+    lines = [f"{found.subject}: {len(found.regions)} region{'s' if len(found.regions) > 1 else ''} (traits {found.traits})"]
+    for number, region in enumerate(found.regions, 1):
+        lines.append(f"  {number}. {'may hold, since a release in it was not read' if region.truth is None else 'holds'}")
+        lines.extend(f"       {line}" for line in facts_lines(pack, region.facts))
+        if not region.facts:
+            lines.append("       for every launch")
+    return "\n".join(lines)
+
+
+def facts_lines(pack: Pack, facts: Mapping[str, Values]) -> list[str]:
+    """A box as lines `fact: values (releases)`."""
+    releases = _releases(pack, facts)
+    return [f"{name}: {show(values)}{f' ({releases[name]})' if name in releases else ''}" for name, values in sorted(facts.items())]
+
+
+def _releases(pack: Pack, facts: Mapping[str, Values]) -> dict[str, str]:
+    """The releases that the version ranges of a box contain, in words."""
+    found: dict[str, str] = {}
+    for name, values in facts.items():
+        if not isinstance(values, Ordered):
+            continue
+        known = [value for value in _known(pack, name, facts)]
+        inside = [text for interval in values.intervals if interval.low != interval.high and (text := releases_between(known, interval))]
+        if inside:
+            found[name] = ", ".join(inside)
+    return found
+
+
+def _known(pack: Pack, name: str, facts: Mapping[str, Values]) -> Sequence[Any]:
+    fact = pack.fact(name)
+    if fact is None or fact.type != "version":
+        return ()
+    if name == "engine.version":
+        engines = facts.get("engine.name")
+        names = [product for product in pack.products.values() if product.role == "engine" and (engines is None or product.name in engines)]
+        return names[0].releases if len(names) == 1 else ()
+    return known_values(pack, name)
+
+
+__all__ = ["Analysis", "Region", "Regions", "facts_lines", "gate_condition", "of_condition", "of_gate", "of_named", "of_plan", "of_rule", "render"]
