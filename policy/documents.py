@@ -228,7 +228,7 @@ class SwitchDocument(Document):
     """How some releases are told."""
 
     fusion: Name
-    turn: Literal["on", "off", "plan"]
+    turn: Literal["on", "off", "plan", "carry"] = Field(description="carry: brings the plug-in's variables to workers that somebody else starts")
     kind: Literal["flag", "env", "config", "none"]
     text: str
     since: VersionText
@@ -282,6 +282,25 @@ class DeviceDocument(Document):
     references: list[str] = Field(default_factory=list)
 
 
+class InvariantDocument(Document):
+    """What no launch, or every launch, must be: one of `never`, `always`, `implies`. Conditions may also ask for `plan`,
+    `state`, `left_alone`, `built` and `switch`."""
+
+    title: str = Field(min_length=1)
+    why: str = Field(min_length=1)
+    never: ConditionField = None
+    always: ConditionField = None
+    implies: dict[Literal["if", "then"], Any] | None = None
+    fusion: str | list[str] | None = Field(None, description="left out: every fusion")
+    posture: list[Literal["safe", "fast"]] | None = Field(None, description="left out: both")
+
+
+class InvariantsDocument(Document):
+    """`invariants/NAME.yaml`: statements that are proved over all launches."""
+
+    invariants: dict[Name, InvariantDocument]
+
+
 #: What a file is, by its path below the pack.
 SHAPES: dict[str, type[Document]] = {
     "manifest": Manifest,
@@ -298,4 +317,5 @@ SHAPES: dict[str, type[Document]] = {
     "defaults": DefaultsDocument,
     "settings": SettingsDocument,
     "device": DeviceDocument,
+    "invariants": InvariantsDocument,
 }

@@ -56,6 +56,7 @@ class Evaluation:
     def __init__(self, facts: Facts, posture: str) -> None:
         self.facts, self.pack, self.posture = facts, facts.pack, posture
         self._rules: dict[str, tuple[Truth, tuple[Met, ...]]] = {}
+        self._stated = facts if facts.strict else Facts(facts.pack, facts.launch, True, facts.presuming)
 
     # --- conditions ---
 
@@ -238,9 +239,10 @@ class Evaluation:
         decision.warnings = self._warnings(watched)
         decision.against_engine = _against(decision, engine)
         decision.audit = _audit(decision, engine)
-        self._facts_of(decision, engine, choice)
+        self._facts_of(decision, engine, choice, wanted_findings if self.posture == "fast" else ())
         if self.facts.presuming:
-            decision.provisional = tuple(sorted(name for name in decision.support if self.facts.get(name).origin.kind == "presumed"))
+            presumed = self.facts.presumed()
+            decision.provisional = tuple(name for name in presumed if name in decision.support) or presumed
         decision.digest = _digest(decision, self.pack.digest)
         return decision
 
@@ -319,9 +321,9 @@ class Evaluation:
             return ()
         return tuple(self.because(rule) for rule in sorted(self.pack.rules_for(plan), key=lambda one: one.id) if rule.effect == "warn" and self.rule(rule)[0] is True)
 
-    def _facts_of(self, decision: Decision, engine: EngineOutcome, choice: _Choice) -> None:
+    def _facts_of(self, decision: Decision, engine: EngineOutcome, choice: _Choice, wanted: tuple[Finding, ...]) -> None:
         """The support, the unknown facts and the assumptions of a decision."""
-        findings = [*engine.findings, *decision.reason.findings]
+        findings = [*engine.findings, *decision.reason.findings, *wanted]
         open_: list[Finding] = [finding for finding in engine.findings if finding.truth is None and engine.state == "unknown"]
         for state in choice.relevant():
             for one in state.because:
@@ -333,9 +335,14 @@ class Evaluation:
         if decision.state == "undetermined" and engine.state == "unknown" and not engine.gate:
             open_.append(Finding("engine.name", "", "", None, ""))
             open_.append(Finding("engine.version", "", "", None, ""))
+        if decision.state == "undetermined":
+            open_.extend(Finding(name, "", "", None, "") for name in (REQUEST_PREFIX + decision.fusion, "runtime.builder") if self.pack.fact(name))
+            open_.extend(finding for finding in (*wanted, *choice.undecided()) if finding.truth is None)
         support = {base for finding in findings for base in self.facts.bases(finding.fact)}
         unknown = {base for finding in open_ for base in self.facts.bases(finding.fact) if not self._settled(base)}
-        decision.support = {name: self.facts.shown(name) for name in sorted(support)}
+        request = REQUEST_PREFIX + decision.fusion
+        always = {"engine.name", "engine.version", "runtime.builder", request, f"{request}_plan", f"{request}_max_bytes"}
+        decision.support = {name: self.facts.shown(name) for name in sorted(support | (always & self.facts.launch.given.keys()))}
         decision.unknown_facts = tuple(sorted(unknown))
         decision.assuming = {name: self.facts.shown(name) for name in sorted(support) if self.facts.get(name).origin.kind == "assumed"}
 
@@ -349,8 +356,16 @@ class Evaluation:
         for need in plan.needs:
             mets.extend(decisive(need, self.facts)[1])
         for rule in self.pack.rules_for(plan):
-            mets.extend(self.rule(rule)[1])
+            mets.extend(self._settling(rule))
         return list(self.findings(mets))
+
+    def _settling(self, rule: Rule) -> tuple[Met, ...]:
+        """What decided a rule; for one that does not hold, without the assumptions it does not need."""
+        truth, mets = self.rule(rule)
+        if truth is False and any(self.facts.get(met.atom.fact).origin.kind == "assumed" for met in mets):
+            without, stated = decisive(rule.when, self._stated)
+            return stated if without is False else mets
+        return mets
 
 
 class _Choice:
@@ -449,6 +464,10 @@ class _Choice:
     def turn_on(self) -> tuple[SwitchUse, ...]:
         """The switches that turn the fusion on in every possible version."""
         return self._turn("on")
+
+    def undecided(self) -> tuple[Finding, ...]:
+        """What is asked by the switches that may exist."""
+        return tuple(finding for switch in self.maybe if switch not in self.sure for finding in self.evaluation.ask(switch.when)[1])
 
     def may_turn_on(self) -> bool:
         """Whether a switch that turns the fusion on may exist."""

@@ -156,11 +156,7 @@ class Fact:
         if is_placeholder(raw):
             present = Ordered.of((EVERYTHING,))
             return present
-        version = self.value(raw)
-        if version.dev is not None and releases:
-            below, above = neighbours(version, releases)
-            return Ordered.of((Interval(below, True, above, True),)) if below or above else self._exactly(version)
-        return self._exactly(version)
+        return builds_between(self._exactly(self.value(raw)), releases)  # type: ignore[arg-type]
 
     def _values_of_set(self, raw: Any) -> Values:
         if raw is ABSENT or raw == "absent":
@@ -271,7 +267,7 @@ def show(values: Values) -> str:
 def _show_interval(interval: Interval, step: int) -> str:
     low, low_closed, high, high_closed = interval
     if low is not None and low == high:
-        return _show_point(low)
+        return plain(low)
     if low is None and high is None:
         return "anything"
     parts = []
@@ -284,6 +280,17 @@ def _show_interval(interval: Interval, step: int) -> str:
 
 def _show_point(point: Any) -> str:
     return shown(point) if isinstance(point, Version) else plain(point)
+
+
+def builds_between(versions: Ordered, releases: Sequence[Version]) -> Ordered:
+    """The set with every development build in it read as anything between the final releases around it."""
+    if not any(interval.low is not None and interval.low == interval.high and interval.low.dev is not None for interval in versions.intervals):
+        return versions
+    widened = []
+    for interval in versions.intervals:
+        below, above = neighbours(interval.low, releases) if interval.low is not None and interval.low == interval.high and interval.low.dev is not None else (None, None)
+        widened.append(Interval(below, below is not None, above, above is not None) if below or above else interval)
+    return Ordered.of(widened, versions.absent, versions.step)
 
 
 PACKAGE_PREFIX = "packages."

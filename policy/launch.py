@@ -8,11 +8,11 @@ presumed. Where none of them speaks the whole domain is possible: the fact is un
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from policy.derive import DERIVED, INPUTS
-from policy.facts import PACKAGE_PREFIX, Fact, ValueProblem, fold
+from policy.facts import PACKAGE_PREFIX, Fact, ValueProblem, builds_between, fold
 from policy.origin import Origin
 from policy.pack import ENGINE_TRAITS, REQUEST_PREFIX, TRAIT_PREFIX, Pack, Product, trait_values
 from policy.problems import LaunchError, Problem
@@ -121,6 +121,8 @@ class Facts:
 
     def _resolve(self, fact: Fact) -> Given:
         given = self.launch.given.get(fact.name)
+        if given is not None and fact.name == "engine.version":
+            given = self._between_releases(given)
         if given is not None and (given.values != fact.domain or not self._computed(fact)):
             return given
         for source in (self._trait, self._derived, self._pin, self._default):
@@ -134,6 +136,14 @@ class Facts:
         if fact.presume is not None and self.presuming and self._presumable(fact):
             return Given(fact.values(fact.presume), Origin("presumed"))
         return Given(fact.domain, UNKNOWN)
+
+    def _between_releases(self, given: Given) -> Given:
+        """A development build of the engine as anything between its final releases, which only the engine's name tells."""
+        engine = self.engine()
+        if engine is None or not isinstance(given.values, Ordered):
+            return given
+        values = builds_between(given.values, engine.releases)
+        return given if values == given.values else replace(given, values=values)
 
     def _computed(self, fact: Fact) -> bool:
         return fact.name in DERIVED or fact.name.startswith(TRAIT_PREFIX)
@@ -149,6 +159,10 @@ class Facts:
         """A given fact in the words it was given in; empty where it was not given as one text."""
         given = self.launch.given.get(fact)
         return given.text if given is not None else ""
+
+    def presumed(self) -> tuple[str, ...]:
+        """The facts that were asked for and presumed."""
+        return tuple(sorted(name for name, held in self._held.items() if held.origin.kind == "presumed"))
 
     def engine(self) -> Product | None:
         """The engine, where exactly one is possible and the pack knows it."""

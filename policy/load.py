@@ -19,7 +19,7 @@ from policy.pack import Pack, Place, did_you_mean
 from policy.problems import PackError, Problem, Span
 from policy.source import Document, read_text, read_yaml
 
-FOLDERS = {"facts": "facts", "tables": "table", "fusions": "fusion", "devices": "device"}
+FOLDERS = {"facts": "facts", "tables": "table", "fusions": "fusion", "devices": "device", "invariants": "invariants"}
 #: What a product's file is by the first word of its name: `traits.yaml`, `traits_hazards.yaml`.
 PRODUCT_FILES = {"product": "product", "traits": "traits", "switches": "switches", "pins": "pins", "defaults": "defaults", "settings": "settings"}
 #: Files of a product that its own doors read; no part of the decision.

@@ -19,6 +19,8 @@ SEVERITY = {name: len(CONSEQUENCES) - position for position, name in enumerate(C
 REQUEST_PREFIX = "request."
 TRAIT_PREFIX = "traits."
 ENGINE_TRAITS = "traits.engine."
+#: No release is below it: a row since "0" holds for every version.
+LOWEST = Version("0.dev0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,10 @@ class Breakpoints:
         value: Any = None
         for since, following in self.rows:
             point = line_start(since)
-            yield Interval(start, start is not None, point, False), value
-            start, value = point, following
+            if point > LOWEST:
+                yield Interval(start, start is not None, point, False), value
+                start = point
+            value = following
         if self.through is None:
             yield Interval(start, start is not None, None, False), value
         else:
@@ -212,8 +216,8 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """How a range of releases is told. `turn` is on, off or plan; `reaches` selects the plans that a `plan` switch
-    leads to; `kind` is flag, env, config, or none where there is no switch."""
+    """How a range of releases is told. `turn` is on, off, plan, or carry for what brings variables to workers that
+    somebody else starts; `reaches` selects the plans that a `plan` switch leads to; `kind` is flag, env, config, or none where there is no switch."""
 
     fusion: str
     turn: str
@@ -326,8 +330,9 @@ class Pack:
         return product if product is not None and product.role == "engine" else None
 
     def releases_of(self, fact: str) -> tuple[Version, ...]:
-        """Known releases of the product whose version the fact is; empty where there are none."""
-        return next((product.releases for product in self.products.values() if product.version_fact == fact), ())
+        """Known releases of the one product whose version the fact is; empty where there is none, or more than one."""
+        found = [product.releases for product in self.products.values() if product.version_fact == fact]
+        return found[0] if len(found) == 1 else ()
 
     def rules_for(self, plan: Plan) -> Iterator[Rule]:
         """The rules in force that select the plan."""
@@ -366,7 +371,9 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def trait_values(fact: Fact, trait: Trait, versions: Values) -> Values:
     """What the trait may be for a set of versions: the union of the rows met; `absent` where the product is."""
     assert isinstance(versions, Ordered)
-    joined: Values | None = fact.values(ABSENT) if versions.absent else None
+    joined: Values | None = None
+    if versions.absent:
+        joined = fact.values(ABSENT) if fact.optional else fact.domain
     for _, value in trait.breakpoints.met(versions):
         these = fact.domain if value is None else fact.values(value)
         joined = these if joined is None else joined | these  # type: ignore[operator]

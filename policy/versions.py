@@ -51,10 +51,15 @@ def is_known_local(local: str) -> bool:
     return _KNOWN_LOCAL.fullmatch(local) is not None
 
 
-@lru_cache(maxsize=4096)
 def line_start(version: Version) -> Version:
     """The point where the line of `version` begins: X.dev0 for X, and the version itself for a development build."""
-    return version if version.dev is not None else Version(f"{version}.dev0")
+    return version if version.dev is not None else _first_build(str(version))
+
+
+@lru_cache(maxsize=4096)
+def _first_build(text: str) -> Version:
+    # by its text, because 0.6 and 0.6.0 are equal and each is to be shown as it was written
+    return Version(f"{text}.dev0")
 
 
 def shown(point: Version) -> str:

@@ -44,9 +44,10 @@ _SIZES = {
 }
 _READERS = {"vllm": "policy.launchers.vllm_command", "sglang": "policy.launchers.sglang_command"}
 _SETTINGS = {
-    "vllm": {"tensor_parallel_size": "tensor_parallel_size", "pipeline_parallel_size": "pipeline_parallel_size", "data_parallel_size": "data_parallel_size", "model": "model"},
+    "vllm": {"tensor_parallel_size": "tensor_parallel_size", "pipeline_parallel_size": "pipeline_parallel_size", "model": "model"},
     "sglang": {"tensor_parallel_size": "tp_size", "pipeline_parallel_size": "pp_size", "data_parallel_size": "dp_size", "model": "model_path"},
 }
+_SETTINGS["vllm"]["data_parallel_size"] = "data_parallel_size"
 _FUSION_VARIABLES = ("VLLM_ALLREDUCE_USE_FLASHINFER", "VLLM_FLASHINFER_ALLREDUCE_BACKEND")
 _FUSION_FLAGS = re.compile(r"--((?:enable|enforce-disable)-flashinfer-allreduce-fusion|flashinfer-allreduce-fusion-backend)")
 
@@ -155,7 +156,7 @@ def agrees(field: str, label: Any, read: Any) -> bool:
     if field == "when":
         return (label is None) == (read is None)
     if field == "image_or_version":
-        return label is None and not read or label in read
+        return (label is None and not read) or label in read
     if field in {"dp_attention", "expert_parallel"} and label in {None, False} and read in {None, False}:
         return True
     return bool(label == read)

@@ -11,7 +11,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 from policy.conditions import SetTest
-from policy.facts import Fact
+from policy.facts import Fact, show
 from policy.values import ABSENT, Discrete, Interval, Ordered, Values
 from policy.versions import Version
 
@@ -106,6 +106,13 @@ def representatives(fact: Fact, cell: Values, releases: Sequence[Version] = ()) 
     if cell.absent:
         found.append(ABSENT)
     return found
+
+
+def words(fact: Fact, values: Values) -> str:
+    """A set of values of a fact in the words one writes it with in a rule; `present` for all but `absent`."""
+    if fact.optional and not values.absent and values | fact.values(ABSENT) == fact.domain:  # type: ignore[operator]
+        return "present"
+    return show(values)
 
 
 def _fresh(taken: frozenset[Any]) -> str:

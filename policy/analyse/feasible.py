@@ -110,6 +110,14 @@ class _Lookup:
         return fact.domain if joined is None else joined
 
 
+class _Point(_Lookup):
+    """Facts with one value each; those that are not named may be anything."""
+
+    def __init__(self, space: Space, facts: Mapping[str, Any]) -> None:
+        super().__init__(space, {})
+        self._held = {name: space.fact(name).values(_plain(value)) for name, value in facts.items()}
+
+
 @dataclass(slots=True)
 class Feasible:
     """Asks of boxes whether launches lie in them. `impossible` are the boxes found to hold none."""
@@ -164,12 +172,12 @@ class Feasible:
         for fact in (fact for name in open_ for fact in self.bases(name)):
             held = box.get(fact, self.space.full[fact])
             if held & (held - 1):
-                for bit in self._bits(fact, held):
+                for bit in self.bits(fact, held):
                     found = self._narrowed({**box, fact: bit})
                     if found is not None:
                         return found
                 return None
-        return box if next(_computed(self, box), None) is not None else None
+        return box if next(_launches(self, box, most=8), None) is not None else None
 
     def bases(self, name: str) -> tuple[str, ...]:
         """The dimensions that a derived fact rests on, those with an ordinary value first."""
@@ -186,7 +194,7 @@ class Feasible:
             held = self._bases[name] = tuple(sorted(found, key=lambda one: (self.space.fact(one).type == "integer" and self.space.fact(one).assume is None)))
         return held
 
-    def _bits(self, name: str, mask: int) -> list[int]:
+    def bits(self, name: str, mask: int) -> list[int]:
         """The single cells of a mask, the ordinary ones first, newer releases before older ones."""
         bits = [1 << number for number in range(mask.bit_length()) if mask >> number & 1]
         usual = self.ordinary(name)
@@ -234,33 +242,41 @@ class Feasible:
         return not self.space.touching(name, DERIVED[name](_Lookup(self.space, box))) & mask
 
 
-def concrete(feasible: Feasible, box: Mapping[str, int], most: int = 64) -> Iterator[dict[str, Any]]:
-    """Launches of a narrowed box as facts and values, ordinary ones first. Derived facts are left to be computed where
-    their inputs make them what the box wants, else stated. Each lies in the box for sure."""
-    found = False
-    for facts in _computed(feasible, box, most):
-        found = True
-        yield facts
-    if not found:
-        yield from _computed(feasible, box, most, stated=True)
+def concrete(feasible: Feasible, box: Mapping[str, int]) -> dict[str, Any] | None:
+    """A launch of a narrowed box as facts and values, ordinary ones where the box leaves a choice. Derived facts are left
+    to be computed where their inputs make them what the box wants, else stated. None where no launch was found."""
+    for stated in (False, True):
+        for facts in _launches(feasible, box, stated):
+            if _lies_in(feasible, facts, box):
+                return facts
+    return None
 
 
-def _computed(feasible: Feasible, box: Mapping[str, int], most: int = 32, stated: bool = False) -> Iterator[dict[str, Any]]:
+def _launches(feasible: Feasible, box: Mapping[str, int], stated: bool = False, most: int = 32) -> Iterator[dict[str, Any]]:
+    """Values for every fact that a box restricts; what derived facts rest on is varied, the rest stays the same."""
     space = feasible.space
-    named = [name for name in box if box[name] != space.full[name] and (stated or name not in DERIVED or not feasible.bases(name))]
+    derived = [name for name in box if name in DERIVED and box[name] != space.full[name] and feasible.bases(name)]
+    varied = {one for name in derived for one in feasible.bases(name)}
+    named = [name for name in box if box[name] != space.full[name] and (stated or name not in derived)]
     options: list[list[Any]] = []
     for name in named:
         values: list[Any] = []
-        for bit in feasible._bits(name, box[name])[:4]:
+        for bit in feasible.bits(name, box[name])[: 4 if name in varied else 1]:
             cell = space.cells(name)[bit.bit_length() - 1]
             values.extend(representatives(space.fact(name), cell, _releases(space, name, box)))
-        options.append(list(dict.fromkeys(values)))
+        options.append(list(dict.fromkeys(values)) if name in varied else values[:1])
     for number, chosen in enumerate(combinations_of(*options)):
         if number >= most:
             return
         facts = dict(zip(named, chosen, strict=True))
-        if _lies_in(feasible, facts, box):
+        if stated or _agrees(feasible, facts, box, derived):
             yield facts
+
+
+def _agrees(feasible: Feasible, facts: Mapping[str, Any], box: Mapping[str, int], derived: Sequence[str]) -> bool:
+    """Whether these values make the derived facts what the box wants."""
+    lookup = _Point(feasible.space, facts)
+    return all(lookup.values(name).within(feasible.space.values(name, box[name])) for name in derived)  # type: ignore[arg-type]
 
 
 def known_values(pack: Pack, name: str) -> list[Any]:
@@ -280,14 +296,11 @@ def _releases(space: Space, name: str, box: Mapping[str, int]) -> Sequence[Any]:
 
 
 def _lies_in(feasible: Feasible, facts: Mapping[str, Any], box: Mapping[str, int]) -> bool:
-    """Whether the derived facts of a launch, resolved by the launch model, are in the box."""
+    """Whether the launch model resolves the facts to values in the box."""
     space = feasible.space
-    derived = [name for name in box if name in DERIVED and box[name] != space.full[name]]
-    if not derived:
-        return True
     held = Facts(space.pack, launch_of(space, facts))
-    within = all(held.values(name).within(space.values(name, box[name])) for name in derived)  # type: ignore[arg-type]
-    return within and not (any(name in facts for name in derived) and held.contradictions())
+    within = all(held.values(name).within(space.values(name, mask)) for name, mask in box.items() if mask != space.full[name])  # type: ignore[arg-type]
+    return within and not (any(name in DERIVED for name in facts) and held.contradictions())
 
 
 def launch_of(space: Space, facts: Mapping[str, Any]) -> Launch:

@@ -14,12 +14,12 @@ from typing import Any
 
 from policy.analyse.moves import Move, Moves, cost_rank
 from policy.analyse.outlook import Outlook
-from policy.analyse.relevant import request_names
+from policy.analyse.relevant import request_names, required
 from policy.conditions import decisive
 from policy.decision import Decision, Finding, Flip
 from policy.evaluate import Evaluation
 from policy.launch import Facts, Launch
-from policy.pack import REQUEST_PREFIX, Fusion, Pack
+from policy.pack import REQUEST_PREFIX, Pack
 
 #: CPU seconds that a search takes at most where its caller names no budget.
 BUDGET = 0.06
@@ -55,7 +55,7 @@ class _Search:
     def __init__(self, pack: Pack, launch: Launch, fusion: str, posture: str, budget: float, strict: bool) -> None:
         self.pack, self.launch, self.fusion, self.posture, self.strict = pack, launch, pack.fusions[fusion], posture, strict
         self.deadline = process_time() + budget
-        self.needed = _with_required(pack, self.fusion)
+        self.needed = required(pack, self.fusion)
         self.outlook = Outlook(pack, launch, self.fusion, posture, strict)
         self.facts = self.outlook.base
         self.moves = Moves(pack, launch, self.fusion, self.facts)
@@ -198,14 +198,3 @@ class _Search:
         bases = set().union(*(self.facts.bases(finding.fact) for finding in findings)) - {"engine.name"}
         movable = [name for name in bases if self.moves.can_change(name) and cost_rank(self.moves.cost(name)) < MACHINE]
         return set() if movable else {name for name in bases if self.facts.get(name).values.single() is not None}
-
-
-def _with_required(pack: Pack, fusion: Fusion) -> list[Fusion]:
-    """A fusion after those it requires."""
-    wanted, waiting = {fusion.id}, list(fusion.requires)
-    while waiting:
-        name = waiting.pop()
-        if name in pack.fusions and name not in wanted:
-            wanted.add(name)
-            waiting.extend(pack.fusions[name].requires)
-    return [one for one in pack.in_order() if one.id in wanted]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from policy.conditions import All, AnyOf, Atom, Condition, Named, Not, SetTest
+from policy.conditions import All, Atom, Condition, Named, Not, SetTest
 from policy.pack import ENGINE_TRAITS, TRAIT_PREFIX, Pack, Product
 from policy.values import ABSENT, Discrete, Ordered, Values
 

@@ -6,11 +6,11 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from policy.analyse.cells import cells
+from policy.analyse.cells import cells, words
 from policy.analyse.relevant import atom_facts, atoms_by_fact, base_facts, conditions_of, request_names, version_cuts
 from policy.conditions import SetTest, written
 from policy.derive import INPUTS
-from policy.facts import COSTS, PACKAGE_PREFIX, Fact, show
+from policy.facts import COSTS, PACKAGE_PREFIX, Fact
 from policy.launch import Facts, Launch
 from policy.pack import REQUEST_PREFIX, Fusion, Pack, Product
 from policy.values import ABSENT, Ordered, Values
@@ -152,8 +152,7 @@ class Moves:
             joined = rest[0]
             for values in rest[1:]:
                 joined = joined | values  # type: ignore[operator]
-            present = fact.optional and not joined.absent and joined | fact.values(ABSENT) == fact.domain  # type: ignore[operator]
-            parts.extend(("present",) if present else show(joined).split(" or "))
+            parts.extend(words(fact, joined).split(" or "))
         return parts[0] if len(parts) == 1 else written(parts)
 
     def _runs(self, name: str, versions: Sequence[Version]) -> list[str]:

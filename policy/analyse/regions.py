@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from policy.analyse.boxes import Box, disjoint, leftovers, merged
+from policy.analyse.cells import words
 from policy.analyse.feasible import Feasible, concrete, declare, known_values, written
 from policy.analyse.lowering import TABULATED
 from policy.analyse.space import Space
@@ -27,7 +28,7 @@ class Region:
 
     def as_json(self, pack: Pack) -> dict[str, Any]:
         """The stable keys of a region."""
-        shown = {name: show(values) for name, values in self.facts.items()}
+        shown = {name: worded(pack, name, values) for name, values in self.facts.items()}
         return {"truth": self.truth, "facts": shown, "releases": _releases(pack, self.facts), "witness": None if self.witness is None else dict(self.witness)}
 
 
@@ -69,18 +70,18 @@ class Analysis:
         """Disjoint boxes that hold launches, of these outside of those."""
         parts: list[Box] = []
         for box in disjoint(boxes, self.space.full):
-            parts.extend(leftovers(box, [*outside, *self.feasible.impossible], self.space.full))
+            parts.extend(leftovers(box, outside, self.space.full))
         return [part for part in parts if self.feasible.narrowed(part) is not None]
 
     def witness(self, box: Box) -> dict[str, Any] | None:
         """One launch of a box, as facts one can write; None where none could be made concrete."""
         narrowed = self.feasible.narrowed(box)
-        found = next(concrete(self.feasible, narrowed), None) if narrowed is not None else None
+        found = concrete(self.feasible, narrowed) if narrowed is not None else None
         return None if found is None else written(found)
 
     def regions(self, subject: str, sure: Sequence[Box], maybe: Sequence[Box]) -> Regions:
         """Boxes as regions, with as few of them as merging gives; `maybe` are those that may hold."""
-        found = [(box, True) for box in merged(sure, self.space.full)]
+        found: list[tuple[Box, bool | None]] = [(box, True) for box in merged(sure, self.space.full)]
         found += [(box, None) for box in merged(maybe, self.space.full)]
         return Regions(subject, tuple(Region(self.space.of_box(box), truth, self.witness(box)) for box, truth in found), self.traits)
 
@@ -152,7 +153,14 @@ def render(pack: Pack, found: Regions) -> str:
 def facts_lines(pack: Pack, facts: Mapping[str, Values]) -> list[str]:
     """A box as lines `fact: values (releases)`."""
     releases = _releases(pack, facts)
-    return [f"{name}: {show(values)}{f' ({releases[name]})' if name in releases else ''}" for name, values in sorted(facts.items())]
+    return [f"{name}: {worded(pack, name, values)}{f' ({releases[name]})' if name in releases else ''}" for name, values in sorted(facts.items())]
+
+
+def worded(pack: Pack, name: str, values: Values) -> str:
+    """A fact's values in the words of a rule."""
+    fact = pack.fact(name)
+    assert fact is not None
+    return words(fact, values)
 
 
 def _releases(pack: Pack, facts: Mapping[str, Values]) -> dict[str, str]:
@@ -179,4 +187,4 @@ def _known(pack: Pack, name: str, facts: Mapping[str, Values]) -> Sequence[Any]:
     return known_values(pack, name)
 
 
-__all__ = ["Analysis", "Region", "Regions", "facts_lines", "gate_condition", "of_condition", "of_gate", "of_named", "of_plan", "of_rule", "render"]
+__all__ = ["Analysis", "Region", "Regions", "facts_lines", "gate_condition", "of_condition", "of_gate", "of_named", "of_plan", "of_rule", "render", "worded"]

@@ -104,3 +104,26 @@ def request_names(fusion: str) -> tuple[str, str, str]:
 def atom_facts(condition: Condition) -> set[str]:
     """The facts that a condition speaks of."""
     return {atom.fact for atom in condition.atoms() if isinstance(atom, Atom)}
+
+
+def required(pack: Pack, fusion: Fusion) -> list[Fusion]:
+    """A fusion after those it requires."""
+    wanted, waiting = {fusion.id}, list(fusion.requires)
+    while waiting:
+        name = waiting.pop()
+        if name in pack.fusions and name not in wanted:
+            wanted.add(name)
+            waiting.extend(pack.fusions[name].requires)
+    return [one for one in pack.in_order() if one.id in wanted]
+
+
+def silent_conditions(pack: Pack, fusion: Fusion) -> Iterator[Condition]:
+    """Conditions that decide without leaving a finding: which chain an engine takes, which plan is preferred, where a
+    switch exists."""
+    for one in required(pack, fusion):
+        yield from (plan.when for plan in one.plans)
+        yield one.wanted
+        for product in pack.products.values():
+            gate = product.gates.get(one.id)
+            yield from (take.when for _, arm in (gate.arms.rows if gate is not None else ()) for take in arm.takes)
+            yield from (switch.when for switch in product.switches if switch.fusion == one.id)

@@ -105,8 +105,8 @@ class _Record(argparse.Action):
         try:
             value = self._value(parser, taken, word)
         except ValueError as error:
-            text = " ".join(taken)
-            parser.parsed.errors.append(LaunchNotice("invalid-value", f"`{word.spelling}` does not take `{shown(text)}`: {error}", origin))
+            said = f"does not take `{shown(' '.join(taken))}`: {error}" if taken else str(error)
+            parser.parsed.errors.append(LaunchNotice("invalid-value", f"`{word.spelling}` {said}", origin))
             return
         leaves = leaves_of(value, taken[0] if len(taken) == 1 else "", origin, word.spelling)
         parser.parsed.occurrences.append(Occurrence(self.entry, Setting(value, origin, word.spelling, leaves), " ".join(taken)))
@@ -114,9 +114,9 @@ class _Record(argparse.Action):
     def _value(self, parser: _Parser, taken: list[str], word: Placed) -> Any:
         entry = self.entry
         if entry.action == "help":
-            raise ValueError("it prints help and does not start the engine")
+            raise ValueError("prints help and does not start the engine")
         if entry.action == "refuse":
-            raise ValueError("the option is no longer supported")
+            raise ValueError("is no longer supported")
         if entry.action == "boolean":
             return str(word) not in entry.negative
         if entry.action in ("true", "ignore"):
@@ -127,7 +127,7 @@ class _Record(argparse.Action):
         if entry.nargs in ("+", "*"):
             return converted
         if not converted and entry.constant is None:
-            raise ValueError("a value is expected")  # argparse takes `--flag=--` for no value at all
+            raise ValueError("needs a value")  # argparse takes `--flag=--` for no value at all
         return converted[0] if converted else entry.constant
 
     def _one(self, parser: _Parser, text: str) -> Any:

@@ -70,7 +70,9 @@ def pull_config(words: Sequence[Placed], files: Files, takes: Callable[[str], bo
     index = next(position for position, word in enumerate(words) if word == "--config")
     pulled = Pulled([*words[:index], *words[index + 2 :]], index, words[index], list(words[index + 1 : index + 2]))
     if any(word == "--config" for word in pulled.rest):
-        pulled.rest = [word for word in pulled.rest if word != "--config"]
+        while any(word == "--config" for word in pulled.rest):
+            again = next(position for position, word in enumerate(pulled.rest) if word == "--config")
+            del pulled.rest[again : again + 2]
         pulled.fail("config-file-invalid", "`--config` is given more than once: the engine takes one file", "merge the files")
         return pulled
     if index + 1 == len(words):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 Converter = Callable[[str], Any]
@@ -43,9 +42,11 @@ def si_int(text: str) -> int:
     number, suffix = match.groups()
     power = _POWER[suffix[0].lower()]
     if not suffix.endswith("i"):
+        from decimal import Decimal  # rarely needed, and slow to import
+
         return int(Decimal(number) * 1000**power)
     if "." in number:
-        raise ValueError(f"a fraction cannot take the binary suffix `{suffix}`; `{number}{suffix[0]}` is decimal")
+        raise ValueError(f"a fraction cannot take the binary suffix `{suffix}`; `{number}{suffix[0].replace('K', 'k')}` is decimal")
     return int(number) * int(1024**power)
 
 

@@ -61,7 +61,8 @@ def _read(words: list[Placed], version: str | None, catalogue: Catalogue, files:
     settings.errors += [*parsed.errors, *(explain_unknown(catalogue, word, after) for word, after in parsed.unknown)]
     settings.notices += [*lost_settings(parsed.occurrences), *_deprecated(parsed, version), *_ignored_config(parsed)]
     fill(settings, parsed)
-    if "model_path" not in settings.values and not any(notice.kind in ("missing-value", "config-file-unreadable") for notice in settings.errors):
+    hidden = ("missing-value", "config-file-unreadable", "config-file-invalid")  # what may hide the model
+    if "model_path" not in settings.values and not any(notice.kind in hidden for notice in settings.errors):
         origin = words[0].origin if words else Origin("unknown")
         settings.errors.append(LaunchNotice("missing-model", "no model is given", origin, "give `--model-path`"))
     settings.errors = in_order(settings.errors)

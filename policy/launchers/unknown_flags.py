@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 
@@ -27,8 +26,10 @@ def explain_unknown(catalogue: Catalogue, word: Placed, after: Sequence[Placed])
     if there:
         text = f"`{name}` is not an option of {release}; {_window(engine, catalogue.version, there)}"
         return LaunchNotice("flag-of-another-version", text, origin, "remove it, or use a release that has it")
-    close = next((match for match in difflib.get_close_matches(flag, sorted(catalogue.by_flag), 3, 0.75) if _alike(flag, match)), None)
-    remedy = f"did you mean {_as_written(word, catalogue, close)}?" if close else ""
+    from difflib import get_close_matches  # only where something is wrong
+
+    close = next((match for match in get_close_matches(flag, sorted(catalogue.by_flag), 3, 0.75) if _alike(flag, match)), None)
+    remedy = f"did you mean {_as_written(word, catalogue, close)}?" if close else "remove it"
     return LaunchNotice("unknown-flag", f"`{name}` is not an option of {release}", origin, remedy)
 
 
@@ -44,8 +45,10 @@ def _other_form(catalogue: Catalogue, flag: str) -> str | None:
 
 def _alike(flag: str, match: str) -> bool:
     """Whether two names are close also without the prefixes that many options share."""
+    from difflib import SequenceMatcher
+
     left, right = (re.sub(r"^-+(no-|enable-|disable-)?", "", name) for name in (flag, match))
-    return difflib.SequenceMatcher(None, left, right).ratio() >= 0.7
+    return SequenceMatcher(None, left, right).ratio() >= 0.7
 
 
 def _glued(catalogue: Catalogue, flag: str) -> str | None:

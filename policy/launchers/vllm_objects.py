@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -132,13 +132,13 @@ def explain_key(key: str, name: str, version: Version | None) -> tuple[str, str]
         return f"the key was removed in {last}", instead
     if lines:
         return f"the key was removed in {lines[-1].get('until')}", instead
-    close = difflib.get_close_matches(key.replace("-", "_"), sorted(here), 1, 0.8)
+    from difflib import get_close_matches  # only where something is wrong
+
+    close = get_close_matches(key.replace("-", "_"), sorted(here), 1, 0.8)
     return "there is no such key", instead or (close[0] if close else "")
 
 
 def _json(value: Any) -> str:
-    import json
-
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -33,7 +33,7 @@ class Job(Generic[Result]):
     def _run(self) -> None:
         try:
             self._value = self._call()
-        except BaseException as error:  # noqa: BLE001 - handed to the caller by result()
+        except BaseException as error:
             self._error = error
         self.seconds = time.monotonic() - self._started
         self._finished.set()
@@ -71,7 +71,7 @@ class Servant:
             call, answer = job
             try:
                 answer.put((True, call()))
-            except BaseException as error:  # noqa: BLE001 - raised again in the owner's thread
+            except BaseException as error:
                 answer.put((False, error))
 
     def call(self, work: Callable[[], Result], seconds: float) -> Result:

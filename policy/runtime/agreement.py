@@ -11,7 +11,7 @@ A rank that cannot read the store back does not know which proposal won: it neve
 In round 2 a missing vote means a rank that is stuck in a collective or dead, so the launch cannot serve: `restart`.
 
 Why it is live. A rank past its clock writes its vote (overdue, if it has none), looks once, proposes and reads back:
-at most `STEPS_AFTER_EXPIRY` store operations a round, and each of them can be abandoned.
+at most `size` + 2 store operations a round, and each of them can be abandoned.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from policy.runtime.plan import FUSED, RESTART, UNFUSED, Outcome, Reason
 
 BUILD = "build"
 READY, REFUSED, BROKEN = "ready", "refused", "broken"
-STEPS_AFTER_EXPIRY = 4  # vote, look, propose, act
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +183,23 @@ def with_vote(view: View, vote: Vote) -> View:
 
 
 __all__ = [
-    "Action", "BROKEN", "BUILD", "Enter", "Finish", "Look", "Propose", "PutVote", "READY", "REFUSED", "Ruling", "STEPS_AFTER_EXPIRY",
-    "View", "Vote", "decide", "first_view", "fold", "overdue", "with_vote",
+    "BROKEN",
+    "BUILD",
+    "READY",
+    "REFUSED",
+    "STEPS_AFTER_EXPIRY",
+    "Action",
+    "Enter",
+    "Finish",
+    "Look",
+    "Propose",
+    "PutVote",
+    "Ruling",
+    "View",
+    "Vote",
+    "decide",
+    "first_view",
+    "fold",
+    "overdue",
+    "with_vote",
 ]

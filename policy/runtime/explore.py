@@ -13,7 +13,21 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from policy.runtime.agreement import (
-    BROKEN, READY, REFUSED, Action, Enter, Finish, Look, Propose, PutVote, Ruling, View, Vote, decide, first_view, with_vote,
+    BROKEN,
+    READY,
+    REFUSED,
+    Action,
+    Enter,
+    Finish,
+    Look,
+    Propose,
+    PutVote,
+    Ruling,
+    View,
+    Vote,
+    decide,
+    first_view,
+    with_vote,
 )
 from policy.runtime.plan import FUSED, UNFUSED, Reason
 

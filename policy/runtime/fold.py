@@ -50,10 +50,13 @@ def differences(votes: Sequence[Vote]) -> list[Reason]:
     for vote in votes:
         groups.setdefault(vote.members, []).append(vote)
     for members, present in groups.items():
-        foreign = [rank for rank in members if rank in by_rank and by_rank[rank].members != members]
-        if foreign:
-            text = f"{ranks_text(vote.rank for vote in present)} would share a workspace with {ranks_text(members)}, but rank {foreign[0]} names {ranks_text(by_rank[foreign[0]].members)}"
-            found.append(Reason("vote", "group.members", text, foreign[0]))
+        foreign = [rank for rank in members if rank not in by_rank or by_rank[rank].members != members]
+        alien = [vote.rank for vote in present if vote.rank not in members]
+        if members and (foreign or alien):
+            other = (foreign or alien)[0]
+            named = ranks_text(by_rank[other].members) if other in by_rank and other not in alien else "none of this launch's" if other not in by_rank else ranks_text(members)
+            text = f"{ranks_text(vote.rank for vote in present)} would share a workspace with {ranks_text(members)}, but rank {other} names {named}"
+            found.append(Reason("vote", "group.members", text, other))
         found += _compare(present, [dict(vote.group_facts) for vote in present])
         devices = Counter(vote.device for vote in present if vote.device)
         for device, count in devices.items():

@@ -206,7 +206,7 @@ class _Start:
             return self._against(REFUSED, "static", "latch", latched)
         machine = self.machine = self.machine or probe_machine()
         library = self.library = self.library or installed(self.decision.plan.library if self.decision.plan else "flashinfer")
-        group_size, members = dist.get_world_size(self.group), tuple(dist.get_rank(self.launch) if self.launch is self.group else rank for rank in self._members())
+        group_size, members = dist.get_world_size(self.group), self._members()
         found = refusal(self.decision, self.consumers, library, machine, group_size, dist.get_world_size())
         if found is not None:
             return self._against(REFUSED, found.phase, found.fact, found.text)
@@ -220,12 +220,12 @@ class _Start:
             group_facts=group_facts(self.decision, self.consumers, library, machine),
         )
 
-    def _members(self) -> list[int]:
+    def _members(self) -> tuple[int, ...]:
         """The ranks that share this rank's workspace, in the group's order, numbered as in the launch group."""
         import torch.distributed as dist
 
         everybody = dist.get_process_group_ranks(self.launch)
-        return [everybody.index(rank) if rank in everybody else -1 for rank in dist.get_process_group_ranks(self.group)]
+        return tuple(everybody.index(rank) if rank in everybody else -1 for rank in dist.get_process_group_ranks(self.group))
 
     # -- round 2: build and verify
     def _enter_build(self, until: float) -> None:

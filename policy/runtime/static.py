@@ -74,6 +74,9 @@ def _scope(case: Case) -> Finding:
         return "plan.scope", f"the plan reaches WORLD, but the workspace is for {where}"
     if case.library.scope in (None, "world") or case.library.subgroups is False:
         return f"packages.{case.data['package']}", f"{case.data['package']} {case.library.version} cannot be scoped to {where}; it needs 0.6.10.post1 or later"
+    if case.library.scope not in case.plan.passes:
+        passed = " and ".join(case.plan.passes) or "nothing"
+        return "plan.passes", f"{case.data['package']} {case.library.version} is scoped by `{case.library.scope}`, the plan passes {passed}: it would reach WORLD instead of {where}"
     return None
 
 

@@ -37,8 +37,9 @@ def table(workspace: Workspace, consumer: Consumer, group: Any) -> list[dict[str
             dist.all_reduce(buffer, group=group)
             torch.nn.functional.rms_norm(buffer + residual, (consumer.hidden_size,), weight, consumer.rms_eps)
 
-        both = torch.tensor([_median(fused, device, group, True), _median(unfused, device, group, "nccl" in str(dist.get_backend(group)))], dtype=torch.float64)
-        on = both.to(device) if device.type == "cuda" and "nccl" in str(dist.get_backend(group)) else both
+        through_host = str(dist.get_backend(group)) == "gloo"
+        both = torch.tensor([_median(fused, device, group, True), _median(unfused, device, group, not through_host)], dtype=torch.float64)
+        on = both if through_host else both.to(device)
         dist.all_reduce(on, op=dist.ReduceOp.MAX, group=group)
         rows.append({"tokens": tokens, "fused_us": round(float(on[0]), 2), "unfused_us": round(float(on[1]), 2)})
     return rows
@@ -66,7 +67,7 @@ def _median(call: Any, device: Any, group: Any, capturable: bool) -> float:
         return statistics.median(times)
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         for _ in range(CALLS):
             call()
     times = []

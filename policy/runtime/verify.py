@@ -94,7 +94,7 @@ def _summed(x: Any, group: Any) -> Any:
     import torch.distributed as dist
 
     total = x.float()
-    if x.is_cuda and "nccl" not in str(dist.get_backend(group)):
+    if x.is_cuda and str(dist.get_backend(group)) == "gloo":
         total = total.cpu()
     total = total.clone()
     dist.all_reduce(total, group=group)

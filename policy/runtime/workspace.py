@@ -119,7 +119,7 @@ class Workspace:
 
     def fits(self, tokens: int, hidden_size: int) -> bool:
         """Whether a call of this shape is within the workspace. A pure function of the shape: the same on every rank."""
-        return 0 < tokens and tokens * hidden_size <= self.shape.max_tokens * self.shape.hidden_size
+        return tokens > 0 and tokens * hidden_size <= self.shape.max_tokens * self.shape.hidden_size
 
     def all_reduce_rms(self, x: Any, residual: Any, weight: Any, consumer: Consumer, one_shot: bool | None = None) -> tuple[Any, Any]:
         """Fused all-reduce of `x` (tokens x hidden), residual add and RMSNorm: (normed, new residual).

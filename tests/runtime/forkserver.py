@@ -97,7 +97,7 @@ def reap(pids: dict[str, int], statuses: dict[str, str], stopped: set[str]) -> N
 def serve(folder: Path, parallel: int) -> None:
     """Read cases until end of input; at most `parallel` at a time."""
     import torch
-    import torch.distributed  # noqa: F401 - the costly imports, before any fork
+    import torch.distributed
 
     import policy.runtime.settle
     import policy.runtime.verify  # noqa: F401

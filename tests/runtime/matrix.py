@@ -69,7 +69,7 @@ def case(fault: Fault, layout: str, where: str, store: str, library: str) -> dic
     """The case as the fork server reads it, with its expectation."""
     size, groups = LAYOUTS[layout]
     faulty = range(size) if fault.everywhere else [0 if where == "first" else size - 1]
-    deadline = [2.0, 1.2] if size <= 4 else [4.5, 3.0]
+    deadline = [3.0, 2.0] if size <= 4 else [5.0, 3.5]
     return {
         "id": f"{fault.name}@{layout}-{where}-{store}-{library}", "size": size, "groups": groups, "store": store, "library": library, "deadline": deadline,
         "ranks": {str(rank): fault.rank for rank in faulty}, "fault": fault.name, "expect": expected(fault, layout), "allowed": sorted(allowed(fault, layout, store, where)),

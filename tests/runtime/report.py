@@ -15,7 +15,7 @@ Written by `python -m pytest tests/runtime/test_faults.py --faults {mode} --faul
 Real processes over gloo on one machine; only the kernel library is a stand-in. A cell gives the outcome of the surviving
 ranks (all of them the same unless two are named) and, in brackets, the longest time to an outcome in seconds; `*` marks a
 case that broke a rule. A rank that was stopped and came back is not counted in times. Layouts are WORLD sizes or groups x
-size (`2x2-strided`: groups 0, 2 and 1, 3). Deadlines: 2 s up to four ranks, 4.5 s for eight. A WORLD of three is refused
+size (`2x2-strided`: groups 0, 2 and 1, 3). Deadlines: 3 s up to four ranks, 5 s for eight. A WORLD of three is refused
 by the static check, so later phases never begin there.
 
 """

@@ -102,7 +102,8 @@ def _read(module: ModuleType, text: str, documents: list[Node], name: str, probl
 
 
 def _defect(module: ModuleType, error: Exception, name: str) -> LaunchNotice:
-    return LaunchNotice("unreadable", f"reading as {module.NAME} failed: {type(error).__name__}: {error}"[:300], Origin("file", file=name), "please report this file")
+    message = f"reading as {module.NAME} failed: {type(error).__name__}: {error}"[:300]
+    return LaunchNotice("unreadable", message, Origin("file", file=name), "please report this file")
 
 
 def _nothing(used: list[ModuleType], name: str, text: str) -> LaunchNotice:

@@ -17,6 +17,7 @@ _SERVICE = {"image", "build", "command", "entrypoint"}
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     services = [service for document in documents for _, service in document.items("services")]
     return 90 if any(service.kind == "mapping" and _SERVICE & set(service.value) for service in services) and not _manifest(documents) else 0
 
@@ -26,6 +27,7 @@ def _manifest(documents: list[Node]) -> bool:
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for document in documents:
         for service_name, service in document.items("services"):

@@ -13,10 +13,12 @@ KINDS = frozenset({"DynamoGraphDeployment", "DynamoComponentDeployment"})
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return 100 if any(document.string("kind") in KINDS for document in objects(documents)) else 0
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     maps = configurations(documents)
     for document in objects(documents):

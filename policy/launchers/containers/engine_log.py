@@ -26,6 +26,7 @@ MAX_JOINED = 60  # lines that one printed value may go over
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _ASKED = re.compile(r"non-default args:\s*\{")
 _ENGINE = re.compile(r"Initializing an? (?:V\d+ )?LLM engine(?: \(v?(?P<version>[^)\s]*)\))?(?: with config:)?")
+_RUNS = re.compile(r"LLM engine(?: \(v[^)]*\))?(?: with config:|.{0,40}\w+=)")
 _SERVER = re.compile(r"server_args\s*[=:]\s*ServerArgs\(|\bServerArgs\(")
 _NAMESPACE = re.compile(r"\bargs: Namespace\(")
 _TENSORRT = re.compile(r"\b(?:Torch)?LlmArgs\(|LLM Args:\s")
@@ -45,10 +46,10 @@ _SIZES = {
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     if text.startswith("#!"):
         return 0
-    strong = _ASKED.search(text) or re.search(r"LLM engine(?: \(v[^)]*\))?(?: with config:|.{0,40}\w+=)", text) or _SERVER.search(text) or _NAMESPACE.search(text)
-    if strong:
+    if any(pattern.search(text) for pattern in (_ASKED, _RUNS, _SERVER, _NAMESPACE)):
         return 92
     if re.search(r"vLLM API server version|TensorRT[- ]LLM version", text) or _TENSORRT.search(text):
         return 80
@@ -58,6 +59,7 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     lines = [_ANSI.sub("", line)[:MAX_LINE] for line in text.split("\n")]
     log = _Log(name)
     for number, line in enumerate(lines):
@@ -137,7 +139,7 @@ class _Log:
         launch = FoundLaunch("vllm", words_of(_words(["vllm", "serve"], given, self.place(match, line), ("model_tag", "model"))))
         launch.role = role_of_words([word.text for word in launch.words])
         before = self.latest("vllm", model_of([word.text for word in launch.words]))
-        if before is None or any(other is before and asked for other, _, asked in self.launches) and not _from_command(before):
+        if before is None or (any(other is before and asked for other, _, asked in self.launches) and not _from_command(before)):
             self.add(launch, True)
 
     def namespace(self, match: re.Match[str], rest: str, line: int) -> None:
@@ -164,7 +166,7 @@ class _Log:
         launch = self.latest(engine, model)
         place = self.place(match, line)
         if launch is None:
-            kept = {key: given[key] for key in ("dtype", "quantization", "enforce_eager") if key in given and given[key] not in {None, False}}
+            kept: dict[str, Any] = {key: given[key] for key in ("dtype", "quantization", "enforce_eager") if key in given and given[key] not in {None, False}}
             if str(kept.get("dtype", "")).startswith("torch."):
                 kept["dtype"] = str(kept["dtype"]).removeprefix("torch.")
             launch = FoundLaunch(engine, words_of(_words(["vllm", "serve"], {"model": model, **kept}, place, ("model",))))

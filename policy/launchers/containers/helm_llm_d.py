@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from policy.launchers.containers.reading.images import stands_in
 from policy.launchers.containers.reading.launches import field_of, state, words_of
 from policy.launchers.containers.reading.pods import Surroundings, argument_nodes, complete, environment_in, launches_of_container, referenced
 from policy.launchers.containers.reading.shell_expand import Field
@@ -19,6 +20,7 @@ _SIZES = {
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return 95 if any(_is(document) for document in documents) else 0
 
 
@@ -27,6 +29,7 @@ def _is(document: Node) -> bool:
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for document in documents:
         for role in ("decode", "prefill"):
@@ -42,7 +45,7 @@ def _of_role(document: Node, part: Node, role: str) -> list[FoundLaunch]:
     containers = part.elements("containers")
     container = next((one for one in containers if one.at("modelCommand") is not None), containers[0] if containers else None)
     around = Surroundings(name=role, role=role)
-    if container is None or container.kind != "mapping":
+    if container is None or container.kind != "mapping" or stands_in(container.string("image") or ""):
         return []
     if container.string("modelCommand") == "custom" or container.at("command") is not None:
         found = launches_of_container(container, around)

@@ -15,10 +15,12 @@ _ROLES = {"kv_producer": "prefill", "kv_consumer": "decode", "sender": "prefill"
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return 95 if any(document.at("servingEngineSpec") is not None for document in documents) else 0
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     return [_launch(model) for document in documents for model in document.elements("servingEngineSpec", "modelSpec") if model.kind == "mapping"]
 
 
@@ -40,7 +42,8 @@ def _launch(model: Node) -> FoundLaunch:
     repository, tag = model.at("repository"), model.string("tag")
     if repository is not None and repository.value is not None:
         launch.image = word_of(repository, "repository and tag", f"{repository.text}:{tag}" if tag else repository.text)
-    launch.role = _ROLES.get(model.string("lmcacheConfig", "kvRole") or "") or _ROLES.get(model.string("lmcacheConfig", "nixlRole") or "") or role_of_name(model.string("name"))
+    said = [_ROLES.get(model.string("lmcacheConfig", key) or "") for key in ("kvRole", "nixlRole")]
+    launch.role = next((role for role in said if role), None) or role_of_name(model.string("name"))
     devices = model.at("requestGPU")
     if devices is not None and isinstance(number(devices), int):
         launch.stated["device.gpus_per_node"] = Stated(number(devices), devices.origin("requestGPU"))

@@ -36,6 +36,7 @@ _MODELS = ("model", "modelid", "modelname", "modelurl", "modelpath", "hfmodel", 
 _INSIDE_MODEL = ("name", "id", "repo", "repository", "modelid", "modelname", "path", "uri")
 _ARGUMENTS = ("extraargs", "serverargs", "args", "engineargs", "vllmargs", "sglangargs", "additionalargs", "modelargs")
 _ENVIRONMENTS = ("env", "envs", "extraenv", "extraenvvars", "envvars", "environment")
+_BESIDE = {"router", "routerspec", "gateway", "benchmark", "proxy", "frontend", "computedomain"}
 _CHART = ("replicacount", "image", "service", "resources", "volumes", "nodeselector", "ingress", "workload", "job", "serviceaccount", "autoscaling")
 
 
@@ -44,6 +45,7 @@ def _simple(key: str) -> str:
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     for document in documents:
         if document.kind != "mapping" or document.string("apiVersion") is not None:
             continue
@@ -54,6 +56,7 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for document in documents:
         engine = _engine(document) if document.kind == "mapping" else None
@@ -126,7 +129,9 @@ def _model(document: Node) -> Node | None:
         keys = {_simple(key): child for key, child in node.items()}
         for name in _MODELS:
             child = keys.get(name)
-            inner = {_simple(key): one for key, one in child.items()} if child is not None and child.kind == "mapping" else {name: child} if child is not None else {}
+            if child is None:
+                continue
+            inner = {_simple(key): one for key, one in child.items()} if child.kind == "mapping" else {name: child}
             given = [one for key, one in inner.items() if key in _INSIDE_MODEL or key == name]
             given = [one for one in given if one.kind == "scalar" and isinstance(one.value, str) and one.value]
             if given:
@@ -152,7 +157,7 @@ def _image(document: Node) -> Word | None:
 
 def _holders(document: Node, engine: str) -> list[Node]:
     """Mappings that may hold arguments: not those of another engine or of a router."""
-    beside = {name for name, other in _ENGINES.items() if other != engine} | {"router", "routerspec", "gateway", "benchmark", "proxy", "frontend", "computedomain"}
+    beside = {name for name, other in _ENGINES.items() if other != engine} | _BESIDE
     return [node for key, node in _mappings(document) if _simple(key) not in beside]
 
 
@@ -167,5 +172,9 @@ def _arguments(holder: Node) -> list[Field]:
             words += [field_of(one) for one in node.elements() if one.kind == "scalar"]
         elif node.value is not None:
             places = node.places()
-            words += [Field(token.word.written, (node.source.name, *places(token.offset))) for token in tokens(node.text) if token.word is not None and token.kind == "word"]
+            words += [
+                Field(token.word.written, (node.source.name, *places(token.offset)))
+                for token in tokens(node.text)
+                if token.word is not None and token.kind == "word"
+            ]
     return words

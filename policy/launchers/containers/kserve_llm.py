@@ -4,9 +4,10 @@ further options come in the variable VLLM_ADDITIONAL_ARGS; a container may carry
 from __future__ import annotations
 
 import re
+from functools import partial
 
-from policy.launchers.containers.reading.images import engine_of_image
-from policy.launchers.containers.reading.launches import field_of, state, words_of
+from policy.launchers.containers.reading.images import engine_of_image, stands_in
+from policy.launchers.containers.reading.launches import field_of, fields_of, state, words_of
 from policy.launchers.containers.reading.pods import (
     Surroundings,
     argument_nodes,
@@ -20,7 +21,7 @@ from policy.launchers.containers.reading.pods import (
 from policy.launchers.containers.reading.shell_expand import Field, Variables, expand
 from policy.launchers.found import FoundLaunch, LaunchNotice
 from policy.launchers.shell_words import tokens
-from policy.launchers.yaml_places import Node
+from policy.launchers.yaml_places import Node, Places
 
 NAME = "KServe LLMInferenceService"
 LOOKS_FOR = "a model or a template whose main container is vLLM"
@@ -35,10 +36,12 @@ _SIZES = {
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return 100 if any(document.string("kind") in KINDS for document in objects(documents)) else 0
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for document in objects(documents):
         spec = document.at("spec")
@@ -76,13 +79,12 @@ def _of_container(container: Node | None, workload: Node, spec: Node, around: Su
     if container is not None and container.at("command") is not None:
         found = launches_of_container(container, around)
         for launch in found:
-            environment = environment_in(container.at("env"), around.given, around.configurations, container)
-            launch.words = words_of(_spread([Field(word.text, (word.origin.file or "", word.origin.line or 1, word.origin.column or 1)) for word in launch.words], environment) + further)
+            launch.words = words_of(_spread(fields_of(launch.words), container) + further)
         return found
     image = container.string("image") if container is not None else None
     if image is not None and engine_of_image(image) not in {"vllm", None}:
         return []
-    if image is not None and engine_of_image(image) is None and re.search(r"sim|mock|fake", image):
+    if image is not None and stands_in(image):
         return []
     near = container if container is not None else spec
     place = (near.source.name, near.line, near.column)
@@ -117,16 +119,18 @@ def _additional(container: Node | None, environment: dict[str, Field]) -> list[F
         if element.string("name") == ADDITIONAL and value is not None and value.kind == "scalar":
             places = value.places()
             known = Variables()
-            return [
-                item
-                for token in tokens(value.text)
-                if token.word is not None
-                for item in expand(token.word, known, lambda offset: (value.source.name, *places(offset)))
-            ]
+            name = value.source.name
+            words = [token.word for token in tokens(value.text) if token.word is not None]
+            return [item for word in words for item in expand(word, known, partial(_place, name, places))]
     given = environment.get(ADDITIONAL)
     return [Field(token.word.written, given.place) for token in tokens(given.text) if token.word is not None] if given is not None else []
 
 
-def _spread(words: list[Field], environment: dict[str, Field]) -> list[Field]:
+def _place(name: str, places: Places, offset: int) -> tuple[str, int, int]:
+    return (name, *places(offset))
+
+
+def _spread(words: list[Field], container: Node) -> list[Field]:
     """A word `$VLLM_ADDITIONAL_ARGS` that nothing in the file sets is dropped: the controller leaves it empty."""
-    return [word for word in words if word.text not in {f"${ADDITIONAL}", f"${{{ADDITIONAL}}}"} or ADDITIONAL in environment]
+    given = any(one.string("name") == ADDITIONAL for one in container.elements("env"))
+    return [word for word in words if given or word.text not in {f"${ADDITIONAL}", f"${{{ADDITIONAL}}}"}]

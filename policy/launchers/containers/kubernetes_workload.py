@@ -14,10 +14,12 @@ LOOKS_FOR = "containers whose command, arguments or image start an engine"
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return 100 if any(document.string("kind") not in _claimed() for document in objects(documents)) else 0
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     maps = configurations(documents)
     launches: list[FoundLaunch] = []
     mine = [document for document in objects(documents) if document.string("kind") not in _claimed()]

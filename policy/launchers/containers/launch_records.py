@@ -25,6 +25,7 @@ _NAMES = ("id", "name", "job", "host")
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     start = text.lstrip()[:1]
     if start not in {"{", "["}:
         return 0
@@ -62,6 +63,7 @@ def _records(text: str, problems: list[LaunchNotice], name: str, first_only: boo
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for record, line in _records(text, problems, name):
         if _is_record(record):
@@ -76,7 +78,7 @@ def _of_record(record: dict[str, Any], name: str, line: int) -> list[FoundLaunch
     environment = _environment(next((record[key] for key in _ENVIRONMENTS if key in record), None), place)
     given = next(record[key] for key in _COMMANDS if isinstance(record.get(key), (str, list)))
     found: list[FoundLaunch] = []
-    if isinstance(given, list) and given and all(isinstance(one, (str, int, float)) for one in given) and not (" " in str(given[0]) and find_program(_fields(str(given[0]), place))):
+    if isinstance(given, list) and _is_argv(given, place):
         found = _of_words([Field(str(one), place) for one in given], environment)
     else:
         for command in [given] if isinstance(given, str) else given:
@@ -92,6 +94,13 @@ def _of_record(record: dict[str, Any], name: str, line: int) -> list[FoundLaunch
             if isinstance(record.get(key), str) and getattr(launch, attribute) is None:
                 setattr(launch, attribute, Word(record[key], Origin("file", key, *place)))
     return merge_parts(found)
+
+
+def _is_argv(given: list[Any], place: tuple[str, int, int]) -> bool:
+    """Whether a list is one command word by word, not several commands."""
+    if not given or not all(isinstance(one, (str, int, float)) for one in given):
+        return False
+    return " " not in str(given[0]) or find_program(_fields(str(given[0]), place)) is None
 
 
 def _of_words(fields: list[Field], environment: dict[str, Field]) -> list[FoundLaunch]:

@@ -13,10 +13,12 @@ KINDS = frozenset({"LeaderWorkerSet"})
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return 100 if any(document.string("kind") in KINDS for document in objects(documents)) else 0
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for document in objects(documents):
         if document.string("kind") not in KINDS:

@@ -13,6 +13,7 @@ LOOKS_FOR = "applications with llm_configs, or an LLMConfig with model_loading_c
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     for document in documents:
         if document.at("model_loading_config") is not None:
             return 95
@@ -24,6 +25,7 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for document in documents:
         if document.at("model_loading_config") is not None:
@@ -56,7 +58,8 @@ def _resolved(configuration: Node, problems: list[LaunchNotice], name: str) -> l
     if configuration.kind == "scalar" and isinstance(configuration.value, str):
         if "\n" in configuration.text:
             return [one for one in read_documents(configuration.text, name, configuration.places()).documents if one.kind == "mapping"]
-        problems.append(LaunchNotice("other-file", f"the model configuration `{configuration.text}` is in another file", configuration.origin("llm_configs"), "give that file as well"))
+        message = f"the model configuration `{configuration.text}` is in another file"
+        problems.append(LaunchNotice("other-file", message, configuration.origin("llm_configs"), "give that file as well"))
     return []
 
 

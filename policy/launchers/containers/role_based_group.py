@@ -14,10 +14,12 @@ _PATTERNS = ("standalonePattern", "leaderWorkerPattern", "customComponentsPatter
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return 100 if any(document.string("kind") in KINDS for document in objects(documents)) else 0
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for document in objects(documents):
         if document.string("kind") not in KINDS:
@@ -40,8 +42,8 @@ def _of_role(role: Node, shared: dict[str, Node | None], around: Surroundings) -
         around.given.update({key: field_of(size) for key in ("RBG_LWP_GROUP_SIZE", "LWS_GROUP_SIZE", "GROUP_SIZE")})
     templates = [template for holder in (role, pattern) if holder is not None for template in _templates(holder, shared)]
     for template in templates:
-        leader = next((node for holder in (pattern, role) if holder is not None for key in ("leaderTemplatePatch", "patchLeaderTemplate") if (node := holder.at(key)) is not None), None)
-        full = merged(template, leader)
+        patches = [holder.at(key) for holder in (pattern, role) if holder is not None for key in ("leaderTemplatePatch", "patchLeaderTemplate")]
+        full = merged(template, next((patch for patch in patches if patch is not None), None))
         found = merge_parts(launches_of_pod(full.at("spec") if full is not None else None, around))
         for launch in found:
             state(launch, "parallel.nodes", size, "size of the leader-worker pattern")

@@ -20,6 +20,7 @@ _DIRECTIVE = re.compile(r"^#SBATCH\s+(--?[\w-]+)(?:[=\s]\s*(\S+))?", re.MULTILIN
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     if not _ENGINE.search(text):
         return 0
     if text.startswith("#!") or name.endswith((".sh", ".bash", ".slurm", ".sbatch")) or "#SBATCH" in text:
@@ -28,6 +29,7 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     directives = {match.group(1): (match.group(2) or "", match.start()) for match in _DIRECTIVE.finditer(text)}
 
     def place(offset: int) -> tuple[str, int, int]:

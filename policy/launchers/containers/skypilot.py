@@ -19,6 +19,7 @@ _KEYS = {"resources", "setup", "num_nodes", "envs", "file_mounts", "workdir", "s
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return 90 if any(_is(document) for document in documents) else 0
 
 
@@ -27,6 +28,7 @@ def _is(document: Node) -> bool:
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for document in documents:
         run = document.at("run")
@@ -58,8 +60,8 @@ def _installed(document: Node) -> dict[str, Field]:
     setup = document.at("setup")
     if setup is None or setup.kind != "scalar":
         return {}
-    run = Run(setup.source.name)
-    run.script(setup.text, setup.places(), Variables())
+    run = Run()
+    run.script(setup.text, setup.source.name, setup.places(), Variables())
     return run.versions
 
 

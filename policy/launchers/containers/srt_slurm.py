@@ -21,6 +21,7 @@ _MODEL_KEYS = ("model", "model-path", "model_path")
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return 95 if any(recipe.at("backend", key) is not None for document in documents for recipe in _recipes(document) for key in _ENGINES) else 0
 
 
@@ -30,6 +31,7 @@ def _recipes(document: Node) -> list[Node]:
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for document in documents:
         for recipe in _recipes(document):
@@ -39,7 +41,8 @@ def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotic
                         launches.append(_launch(recipe, engine, part, options))
         overrides = [key for key, _ in document.items() if key.startswith(("override_", "zip_override_"))]
         if overrides and document.at("base") is not None:
-            problems.append(LaunchNotice("variants-not-read", f"only `base` is read; {', '.join(f'`{key}`' for key in overrides)} are not applied", document.origin()))
+            message = f"only `base` is read; {', '.join(f'`{key}`' for key in overrides)} are not applied"
+            problems.append(LaunchNotice("variants-not-read", message, document.origin()))
     return launches
 
 

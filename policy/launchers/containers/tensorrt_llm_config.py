@@ -14,10 +14,12 @@ LOOKS_FOR = "options of the LLM API"
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return score(documents, "tensorrt_llm", name)
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     document = documents[0]
     place = (name, document.line, document.column)
     file = name if name != "-" else "options.yaml"

@@ -13,10 +13,12 @@ LOOKS_FOR = "options of `vllm serve`"
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     return score(documents, "vllm", name)
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     document = documents[0]
     place = (name, document.line, document.column)
     file = name if name.endswith((".yaml", ".yml")) else "config.yaml"

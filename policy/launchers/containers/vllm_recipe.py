@@ -11,12 +11,14 @@ from policy.launchers.yaml_places import Node
 
 NAME = "vLLM recipe"
 LOOKS_FOR = "model.model_id with base_args, hardware_overrides"
+_SECTIONS = ("compatible_strategies", "hardware_overrides", "variants")
 _BRANDS = {"hopper": "nvidia", "blackwell": "nvidia", "ampere": "nvidia", "ada": "nvidia", "nvidia": "nvidia", "amd": "amd", "cpu": "cpu", "xpu": "intel"}
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
+    """How sure the text is of this format."""
     for document in documents:
-        if document.at("model", "model_id") is not None and any(document.at(key) is not None for key in ("compatible_strategies", "hardware_overrides", "variants")):
+        if document.at("model", "model_id") is not None and any(document.at(key) is not None for key in _SECTIONS):
             return 95
         if document.at("model", "base_args") is not None or document.at("model", "min_vllm_version") is not None:
             return 95
@@ -26,6 +28,7 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
+    """The launches in the text."""
     launches: list[FoundLaunch] = []
     for document in documents:
         model = document.at("model")

@@ -1,0 +1,1 @@
+"""What the formats share: words of commands, scripts, pods, options."""

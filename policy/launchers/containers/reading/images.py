@@ -29,6 +29,11 @@ def engine_of_image(image: str) -> str | None:
     return None
 
 
+def stands_in(image: str) -> bool:
+    """Whether an image only plays an engine: a simulator, a mock."""
+    return re.search(r"\bsim\b|-sim\b|simulat|mock|fake", image.rpartition("/")[2], re.IGNORECASE) is not None
+
+
 def serves_by_itself(image: str) -> bool:
     """Whether the image's own entry point is the engine's server, so that it starts without a command."""
     return re.search(r"/vllm-openai(?:-\w+)?(?=[:@]|$)", image, re.IGNORECASE) is not None

@@ -37,11 +37,18 @@ def words_of(fields: Iterable[Field]) -> tuple[Word, ...]:
     return tuple(Word(item.text, Origin("argument", "", item.place[0], item.place[1], item.place[2], number)) for number, item in enumerate(fields, 1))
 
 
+def fields_of(words: Iterable[Word]) -> list[Field]:
+    """Words as fields again, to put others among them."""
+    return [Field(word.text, (word.origin.file or "", word.origin.line or 1, word.origin.column or 1)) for word in words]
+
+
 def environment_of(fields: Mapping[str, Field]) -> dict[str, Word]:
+    """Variables of a launch."""
     return {name: Word(item.text, Origin("environment", name, *item.place)) for name, item in fields.items()}
 
 
 def field_of(node: Node, text: str | None = None) -> Field:
+    """A value of a file, or `text` at its place."""
     return Field(node.text if text is None else text, (node.source.name, node.line, node.column))
 
 
@@ -69,7 +76,7 @@ def option_value(texts: list[str], pattern: re.Pattern[str]) -> str | None:
     found = None
     for at, text in enumerate(texts):
         if pattern.match(text):
-            name, equals, value = text.partition("=")
+            _, equals, value = text.partition("=")
             following = texts[at + 1] if at + 1 < len(texts) else ""
             found = value if equals else following if not following.startswith("--") else ""
     return found
@@ -97,11 +104,16 @@ def signature(texts: list[str], environment: Mapping[str, str], files: Mapping[s
             result.append(text)
         if text in files or text.partition("=")[2] in files:
             body = files.get(text) or files.get(text.partition("=")[2]) or ""
-            result += [line.strip() for line in body.splitlines() if _MATERIAL.match("--" + line.strip().replace(":", "=")) or FUSIONS.search(line) or "enable_attention_dp" in line]
+            result += [line.strip() for line in body.splitlines() if _is_material(line)]
     result += [f"{name}={value}" for name, value in sorted(environment.items()) if FUSIONS.search(name)]
     if with_model:
         result.append(f"model={model_of(texts)}")
     return tuple(result)
+
+
+def _is_material(line: str) -> bool:
+    """Whether a line of a configuration file is material."""
+    return bool(_MATERIAL.match("--" + line.strip().replace(":", "=")) or FUSIONS.search(line) or "enable_attention_dp" in line)
 
 
 def options_from(node: Node, dashes: bool = True, negate: bool = False, skip: Iterable[str] = ()) -> tuple[list[Field], dict[str, Node]]:
@@ -112,7 +124,7 @@ def options_from(node: Node, dashes: bool = True, negate: bool = False, skip: It
     off: dict[str, Node] = {}
     skipped = set(skip)
     for key, value in node.items():
-        if key in skipped or value.kind == "scalar" and value.value is None:
+        if key in skipped or (value.kind == "scalar" and value.value is None):
             continue
         line, column = node.keys.get(key, (value.line, value.column))
         place = (node.source.name, line, column)

@@ -78,7 +78,8 @@ def launches_of_pod(pod: Node | None, around: Surroundings) -> list[FoundLaunch]
     return launches
 
 
-def launches_of_container(container: Node, around: Surroundings, files: Mapping[str, dict[str, str]] | None = None) -> list[FoundLaunch]:
+def launches_of_container(container: Node, around: Surroundings, files: Mapping[str, dict[str, Node]] | None = None) -> list[FoundLaunch]:
+    """The launches of one container; `files` are those of the pod's volumes."""
     if container.kind != "mapping":
         return []
     environment = environment_in(container.at("env"), around.given, around.configurations, container)
@@ -87,20 +88,32 @@ def launches_of_container(container: Node, around: Surroundings, files: Mapping[
     nodes = [node for key in ("command", "args") for node in argument_nodes(container.at(key))]
     fields = [field_of(node, referenced(node.text, environment)) for node in nodes]
     name = image.text if image is not None and image.kind == "scalar" else None
-    launches = from_fields(fields, nodes, environment, name, container.at("command") is not None)
+    launches = from_fields(fields, nodes, environment, name, container.at("command") is not None, mounted)
     if not fields and around.bare and image is not None and name is not None and serves_by_itself(name) and engine_of_image(name) == "vllm":
         launches = [FoundLaunch("vllm", words_of([field_of(image, "vllm"), field_of(image, "serve")]))]
     for launch in launches:
-        launch.files = {**mounted, **launch.files}
+        launch.files = {**{path: node.text for path, node in mounted.items()}, **launch.files}
         complete(launch, container, environment, around)
     return launches
 
 
-def from_fields(fields: list[Field], nodes: list[Node], environment: dict[str, Field], image: str | None, has_command: bool) -> list[FoundLaunch]:
-    """Launches of one command line; `nodes` are where its words stand, for a script among them."""
+def from_fields(
+    fields: list[Field],
+    nodes: list[Node],
+    environment: dict[str, Field],
+    image: str | None,
+    has_command: bool,
+    mounted: Mapping[str, Node] | None = None,
+) -> list[FoundLaunch]:
+    """Launches of one command line; `nodes` are where its words stand, for a script among them; `mounted` are files that
+    it may run."""
     started = find_program(fields)
     if started is None and not has_command and image is not None and fields:
         started = implicit(image, fields, fields[0])
+    script = (mounted or {}).get(started.script_file if started is not None else fields[0].text if fields else "")
+    if script is not None:
+        positional = started.positional if started is not None else fields
+        return read_script(script.text, script.source.name, script.places(), environment, positional)
     if started is None:
         return []
     if started.script is not None:
@@ -162,7 +175,8 @@ def environment_in(node: Node | None, given: Mapping[str, Field], maps: Mapping[
     if node is None:
         return result
     if node.kind == "mapping":
-        result.update({key: field_of(value, referenced(value.text, result)) for key, value in node.items() if value.kind == "scalar" and value.value is not None})
+        given_here = {key: value for key, value in node.items() if value.kind == "scalar" and value.value is not None}
+        result.update({key: field_of(value, referenced(value.text, result)) for key, value in given_here.items()})
     for element in node.elements():
         name, value = element.string("name"), element.at("value")
         if name and value is not None and value.kind == "scalar" and value.value is not None:
@@ -185,14 +199,14 @@ def referenced(text: str, environment: Mapping[str, Field]) -> str:
     return _REFERENCE.sub(known, text) if "$" in text else text
 
 
-def _files(pod: Node, maps: Mapping[str, Node]) -> dict[str, dict[str, str]]:
-    """Volume name -> file name -> text, for volumes made of ConfigMaps of the same stream."""
-    result: dict[str, dict[str, str]] = {}
+def _files(pod: Node, maps: Mapping[str, Node]) -> dict[str, dict[str, Node]]:
+    """Volume name -> file name -> its text, for volumes made of ConfigMaps of the same stream."""
+    result: dict[str, dict[str, Node]] = {}
     for volume in pod.elements("volumes"):
         data = maps.get(volume.string("configMap", "name") or "")
         if data is None:
             continue
-        texts = {key: value.text for key, value in data.items() if value.kind == "scalar"}
+        texts = {key: value for key, value in data.items() if value.kind == "scalar"}
         items = volume.elements("configMap", "items")
         if items:
             texts = {str(item.string("path")): texts[str(item.string("key"))] for item in items if str(item.string("key")) in texts}
@@ -200,8 +214,8 @@ def _files(pod: Node, maps: Mapping[str, Node]) -> dict[str, dict[str, str]]:
     return result
 
 
-def _mounted(container: Node, volumes: Mapping[str, dict[str, str]]) -> dict[str, str]:
-    result: dict[str, str] = {}
+def _mounted(container: Node, volumes: Mapping[str, dict[str, Node]]) -> dict[str, Node]:
+    result: dict[str, Node] = {}
     for mount in container.elements("volumeMounts"):
         texts = volumes.get(mount.string("name") or "", {})
         path, part = (mount.string("mountPath") or mount.string("mountPoint") or "").rstrip("/"), mount.string("subPath")

@@ -27,7 +27,14 @@ MODULES = {
     "tensorrt_llm.commands.serve": "tensorrt_llm",
 }
 #: Modules and programs that start an engine only with `serve` behind them.
-_WITH_SERVE = {"vllm": "vllm", "vllm-omni": "vllm", "vllm.entrypoints.cli.main": "vllm", "vllm.scripts": "vllm", "sglang": "sglang", "sglang.cli.main": "sglang"}
+_WITH_SERVE = {
+    "vllm": "vllm",
+    "vllm-omni": "vllm",
+    "vllm.entrypoints.cli.main": "vllm",
+    "vllm.scripts": "vllm",
+    "sglang": "sglang",
+    "sglang.cli.main": "sglang",
+}
 _SCRIPTS = (
     (re.compile(r"vllm/entrypoints/(?:openai/)?api_server\.py$"), "vllm"),
     (re.compile(r"sglang/(?:srt/)?launch_server\.py$"), "sglang"),
@@ -36,18 +43,19 @@ _NOT_ENGINES = {"disaggregated", "disaggregated_mpi_worker", "mm_embedding_serve
 #: Commands whose words are talked about, searched for, installed or measured, not run.
 _TALKERS = re.compile(
     r"^(?:echo|printf|e?grep|rg|pkill|pgrep|killall|kill|ps|cat|less|which|type|man|pip3?|conda|apt|apt-get|git|sed|awk|curl|wget|alias|test|\[|\[\[|"
-    r"(?:log|write|record|save|dump|show|print|store|describe|emit|warn|wait)\w*|info|error|die|usage|help|read|cd|rm|mkdir|touch|ls|cp|mv|chmod|hash|"
-    r"unset|trap|true|false|jq|yq|tee|py-spy|lm_eval|genai-perf)$"
+    r"(?:log|write|record|save|dump|show|print|store|describe|emit|warn|wait)\w*|info|error|die|usage|help|read|cd|rm|mkdir|touch|ls|cp|mv|chmod|"
+    r"hash|unset|trap|true|false|jq|yq|tee|py-spy|lm_eval|genai-perf)$"
 )
 _INTERPRETER = re.compile(r"^(?:python|pypy)[\d.]*$")
 _SHELL = re.compile(r"^(?:ba|da|z|k)?sh$")
 _ASSIGNMENT = re.compile(r"^([A-Za-z_]\w*)=(.*)$", re.DOTALL)
 _CONTAINER_TOOLS = {"docker", "podman", "nerdctl", "docker-compose"}
-_CONTAINER_OPTIONS = (
-    "-e --env -v --volume -p --publish --name --gpus --shm-size --ipc --network --net --runtime --entrypoint -w --workdir --ulimit --device --mount"
-    " --env-file -u --user -h --hostname --memory -m --cpus --cap-add --cap-drop --security-opt --label -l --restart --pull --platform --log-driver"
-    " --log-opt --add-host --group-add --cpuset-cpus --pid --uts --expose --dns --tmpfs --annotation --cgroupns --init-path --stop-timeout"
-).split()
+_CONTAINER_OPTIONS = {
+    "-e", "--env", "-v", "--volume", "-p", "--publish", "--name", "--gpus", "--shm-size", "--ipc", "--network", "--net", "--runtime", "--entrypoint",
+    "-w", "--workdir", "--ulimit", "--device", "--mount", "--env-file", "-u", "--user", "-h", "--hostname", "--memory", "-m", "--cpus", "--cap-add",
+    "--cap-drop", "--security-opt", "--label", "-l", "--restart", "--pull", "--platform", "--log-driver", "--log-opt", "--add-host", "--group-add",
+    "--cpuset-cpus", "--pid", "--uts", "--expose", "--dns", "--tmpfs", "--annotation", "--cgroupns", "--init-path", "--stop-timeout",
+}  # options of `docker run` that take a value
 
 
 @dataclass(slots=True)
@@ -65,6 +73,7 @@ class Started:
 
 
 def base(text: str) -> str:
+    """The last part of a path."""
     return text.rstrip("/").rpartition("/")[2]
 
 

@@ -55,6 +55,7 @@ class Reader:
             result[key] = value
 
     def skip(self, more: str = "") -> None:
+        """Passes blanks, dots of omission and the characters of `more`."""
         while True:
             match = _SPACE.match(self.text, self.position)
             self.position = match.end() if match else self.position
@@ -64,6 +65,7 @@ class Reader:
             return
 
     def key(self) -> str:
+        """A name, quoted or not."""
         string = _STRING.match(self.text, self.position)
         if string is not None:
             self.position = string.end()
@@ -75,6 +77,7 @@ class Reader:
         return name.group(0)
 
     def value(self, depth: int = 0) -> Any:
+        """The value at the position. Raises `Cut`."""
         self.skip()
         if depth > MAX_DEPTH or self.position >= len(self.text):
             raise Cut
@@ -134,6 +137,7 @@ class Reader:
                 alone.append(self.value(depth + 1))
 
     def items(self, closing: str, depth: int) -> list[Any]:
+        """Values up to `closing`."""
         result: list[Any] = []
         while True:
             self.skip(",")

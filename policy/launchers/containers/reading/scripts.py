@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from policy.launchers.containers.reading.launches import (
-    environment_of,
-    model_of,
-    role_of_words,
-    signature,
-    words_of,
-)
+from policy.launchers.containers.reading.launches import environment_of, model_of, role_of_words, signature, words_of
 from policy.launchers.containers.reading.shell_conditions import Condition
 from policy.launchers.containers.reading.shell_expand import Field, Place, Value, Variables
 from policy.launchers.containers.reading.shell_run import Reached, Run
@@ -21,6 +16,17 @@ from policy.origin import Origin
 MAX_RUNS = 24
 
 
+@dataclass(slots=True)
+class _Taken:
+    """A launch with the command it comes from, the choices of the run that came to it, and what of it is material."""
+
+    reached: Reached
+    choices: dict[Condition, bool]
+    launch: FoundLaunch
+    material: tuple[str, ...]
+    without_model: tuple[str, ...]
+
+
 def read_script(
     text: str,
     name: str,
@@ -29,9 +35,9 @@ def read_script(
     positional: list[Field] | None = None,
     versions: Mapping[str, Field] | None = None,
 ) -> list[FoundLaunch]:
-    """The launches of a script. `variables` are set from outside and not exported by the script itself."""
-    where = places or Places.of_text(text)
-    found: list[_Taken] = []
+    """The launches of a script. `variables` are set from outside; `positional` are `$0`, `$1` and so on; `versions` are
+    those of engines that something before the script installed."""
+    taken: list[_Taken] = []
     queue: list[dict[Condition, bool]] = [{}]
     tried: set[frozenset[tuple[Condition, bool]]] = set()
     installed: dict[str, Field] = dict(versions or {})
@@ -41,71 +47,65 @@ def read_script(
         if identity in tried:
             continue
         tried.add(identity)
-        run = Run(name, choices)
+        run = Run(choices)
         known = Variables({key: Value(item.text, item.place) for key, item in (variables or {}).items()}, positional)
-        run.script(text, where, known)
-        installed.update({engine: version for engine, version in run.versions.items() if engine not in installed})
+        run.script(text, name, places or Places.of_text(text), known)
+        for engine, version in run.versions.items():
+            installed.setdefault(engine, version)
         queue += [{**choices, condition: not condition.holds} for condition in run.conditions if condition not in choices]
-        places = {reached.key[0] for reached in run.reached}
+        came_to = {reached.place for reached in run.reached}
         for reached in run.reached:
-            _take(found, reached, choices, places)
-    launches = [launch for _, _, launch, _ in found]
-    _tell_when(found)
-    for launch in launches:
-        version = installed.get(launch.engine)
-        if version is not None and launch.image is None:
-            launch.version = Word(version.text, Origin("file", f"{launch.engine}=={version.text}", *version.place))
-    return launches
+            _take(taken, reached, choices, came_to)
+    _tell_when(taken)
+    for one in taken:
+        pinned = installed.get(one.launch.engine)
+        if pinned is not None and one.launch.image is None:
+            one.launch.version = Word(pinned.text, Origin("file", f"{one.launch.engine}=={pinned.text}", *pinned.place))
+    return [one.launch for one in taken]
 
 
-_Taken = tuple[Reached, dict[Condition, bool], FoundLaunch, tuple[str, ...]]
-
-
-def _take(found: list[_Taken], reached: Reached, choices: dict[Condition, bool], places: set[Place]) -> None:
+def _take(taken: list[_Taken], reached: Reached, choices: dict[Condition, bool], came_to: set[Place]) -> None:
     """Adds a command that was reached, unless the same launch is there already: from the same place in the text, or from
-    a place that this run does not come to (`places`), so that this one is started instead of it."""
-    texts = [item.text for item in reached.started.words]
-    environment = {key: item.text for key, item in reached.environment.items()}
-    material = signature(texts, environment, reached.files)
-    place = reached.key[0]
-    same_place = [one for one in found if one[0].key[0] == place]
-    if any(one[3] == material for one in same_place):
+    a place that this run does not come to, so that this one is started instead of it."""
+    new = _as_taken(reached, choices)
+    same_place = [one for one in taken if one.reached.place == reached.place]
+    if any(one.material == new.material for one in same_place):
         return
-    if choices and any(one[3] == material and one[0].started.engine == reached.started.engine and one[0].key[0] not in places for one in found):
+    if choices and any(one.material == new.material and one.launch.engine == new.launch.engine and one.reached.place not in came_to for one in taken):
         return
-    launch = FoundLaunch(reached.started.engine, words_of(reached.started.words), environment_of(reached.environment), files=reached.files)
-    if reached.started.image is not None:
-        launch.image = Word(reached.started.image.text, Origin("file", "image", *reached.started.image.place))
+    model = model_of([word.text for word in new.launch.words])
+    for one in same_place if choices else ():
+        if one.without_model != new.without_model:
+            continue
+        if model is not None and model_of([word.text for word in one.launch.words]) is None:
+            taken[taken.index(one)] = _as_taken(reached, {})  # the condition only gives the model that was missing
+            return
+        if "$" in (model or "$"):
+            return  # another variable names the model: the same launch otherwise
+    taken.append(new)
+
+
+def _as_taken(reached: Reached, choices: dict[Condition, bool]) -> _Taken:
+    started = reached.started
+    texts = [item.text for item in started.words]
+    variables = {key: item.text for key, item in reached.environment.items()}
+    launch = FoundLaunch(started.engine, words_of(started.words), environment_of(reached.environment), files=reached.files)
+    if started.image is not None:
+        launch.image = Word(started.image.text, Origin("file", "image", *started.image.place))
     launch.role = role_of_words(texts)
     if reached.lost is not None:
-        launch.notes.append(f"options from line {reached.lost} on stand behind a comment or a blank line and are not part of the command")
-    without_model = signature(texts, environment, reached.files, with_model=False)
-    for at, (other, _, base, _) in enumerate(found):
-        if other.key[0] != place or signature([item.text for item in other.started.words], {k: v.text for k, v in other.environment.items()}, other.files, False) != without_model:
-            continue
-        if not choices:
-            break  # the run itself starts it twice with different models
-        if model_of([item.text for item in other.started.words]) is None and model_of(texts) is not None:
-            found[at] = (reached, {}, launch, material)  # the condition only gives what was missing
-            return
-        if base.words and "$" in (model_of(texts) or "$"):
-            return  # another variable names the model: the same launch otherwise
-    found.append((reached, choices, launch, material))
+        launch.notes.append(f"options from line {reached.lost} on stand behind a comment or a line end and are not part of the command")
+    parts = (signature(texts, variables, reached.files), signature(texts, variables, reached.files, with_model=False))
+    return _Taken(reached, choices, launch, *parts)
 
 
-def _tell_when(found: list[_Taken]) -> None:
+def _tell_when(taken: list[_Taken]) -> None:
     """Conditions are told where they choose among launches."""
-    if len(found) < 2:
-        return
-    for reached, choices, launch, _ in found:
-        said: list[str] = []
-        held = dict(reached.conditions)
-        for condition, holds in {**choices, **held}.items():
-            if condition.places:
-                continue
-            if holds or condition in held:
-                said.append(condition.words(holds))
+    for one in taken if len(taken) > 1 else ():
+        held = dict(one.reached.conditions)
+        open_here = {**one.choices, **held}
+        said = [condition.words(holds) for condition, holds in open_here.items() if not condition.places]
         if not said:
-            rivals = [other_choices for other, other_choices, _, _ in found if other.key[0] == reached.key[0] and other_choices]
-            said = [condition.words(not holds) for other_choices in rivals for condition, holds in other_choices.items() if not condition.places]
-        launch.when = " and ".join(dict.fromkeys(said)) or None
+            rivals = [other.choices for other in taken if other.reached.place == one.reached.place and other.choices]
+            said = [condition.words(not holds) for choices in rivals for condition, holds in choices.items() if not condition.places]
+        one.launch.when = " and ".join(dict.fromkeys(said)) or None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from operator import eq, ge, gt, le, lt, ne
 
-from policy.launchers.containers.reading.shell_expand import Variables, arithmetic, evaluate, is_default, text_of
+from policy.launchers.containers.reading.shell_expand import Variables, evaluate, is_default, number_of, text_of
 from policy.launchers.containers.reading.shell_tree import Command
 from policy.launchers.shell_words import ShellWord
 
@@ -18,7 +20,7 @@ _OPPOSITE = {"is": "is not", "is not": "is", ">": "<=", ">=": "<", "<": ">=", "<
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A test that the script does not settle. `subject relation value` where it is that simple, else `subject` is the
-    test as written. `places` means it asks where a process runs."""
+    test as written."""
 
     subject: str
     relation: str = ""
@@ -27,9 +29,11 @@ class Condition:
 
     @property
     def places(self) -> bool:
+        """Whether the test asks where a process runs."""
         return bool(_PLACE.search(self.subject)) or not re.search(r"[A-Za-z]", self.subject)
 
     def words(self, holds: bool) -> str:
+        """The condition, or its opposite, in words."""
         if self.relation:
             relation = self.relation if holds else _OPPOSITE.get(self.relation, f"not {self.relation}")
             return f"{self.subject} {relation} {self.value}".strip()
@@ -134,8 +138,8 @@ def _settled(words: list[ShellWord], variables: Variables) -> bool | None:
             return left.startswith(right[:-1]) == (relation != "!=")
         return (left == right) == (relation != "!=")
     if relation in _NUMERIC and re.fullmatch(r"-?\d{1,12}", left) and re.fullmatch(r"-?\d{1,12}", right):
-        difference = int(left) - int(right)
-        return {"is": difference == 0, "is not": difference != 0, ">": difference > 0, ">=": difference >= 0, "<": difference < 0, "<=": difference <= 0}[_NUMERIC[relation]]
+        comparison: dict[str, Callable[[int, int], bool]] = {"is": eq, "is not": ne, ">": gt, ">=": ge, "<": lt, "<=": le}
+        return comparison[_NUMERIC[relation]](int(left), int(right))
     return None
 
 
@@ -165,7 +169,7 @@ def _is_set(word: ShellWord, variables: Variables) -> bool | Condition:
 
 def _arithmetic(words: list[ShellWord], variables: Variables) -> bool | Condition:
     written = " ".join(word.written for word in words)
-    value = arithmetic(written, variables)
+    value = number_of(written, variables)
     if value is not None:
         return value.text != "0"
     match = re.fullmatch(r"\$?\{?([A-Za-z_]\w*)\}?\s*(==|!=|>=|<=|>|<)\s*(\S+)", written)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fnmatch import translate
-from typing import Any
+from functools import lru_cache
 
-from policy.launchers.shell_words import Part, ShellWord, tokens
+from policy.launchers.containers.reading.shell_arithmetic import arithmetic
+from policy.launchers.shell_words import Part, ShellWord, Token, tokens
 from policy.launchers.shell_words import word as as_word
 
 Place = tuple[str, int, int]  # file, line, column
 
 MAX_VALUE = 100_000  # characters; a value that grows beyond this is left as written
 _DEPTH = 12
-_PARAMETER = re.compile(r"\$(?:\{(?P<length>#)?(?P<braced>[A-Za-z_]\w*|[@*#?0-9])(?P<index>\[[^\]]*\])?(?P<rest>.*)\}|(?P<name>[A-Za-z_]\w*|[@*#?$!0-9-]))$", re.DOTALL)
+_PARAMETER = re.compile(
+    r"\$(?:\{(?P<length>#)?(?P<braced>[A-Za-z_]\w*|[@*#?0-9])(?P<index>\[[^\]]*\])?(?P<rest>.*)\}|(?P<name>[A-Za-z_]\w*|[@*#?$!0-9-]))$",
+    re.DOTALL,
+)
 _FIELD = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}|\{\{.{0,500}?\}\}|\S)+")
 
 
@@ -48,9 +50,11 @@ class Variables:
     positional: list[Field] | None = None
 
     def copy(self) -> Variables:
+        """The same variables, to be changed apart."""
         return Variables(dict(self.values), None if self.positional is None else list(self.positional))
 
     def get(self, name: str) -> Value | None:
+        """What a name or a positional parameter holds."""
         if name in {"@", "*"}:
             if self.positional is None:
                 return None
@@ -154,6 +158,7 @@ def is_default(word: ShellWord, variables: Variables) -> bool:
 
 
 def is_all(part: Part) -> bool:
+    """Whether an expansion gives every element apart (`"${A[@]}"`)."""
     return part.text in {"$@", "${@}"} or part.text.endswith("[@]}") or "[@]:" in part.text
 
 
@@ -162,7 +167,7 @@ def evaluate(part: Part, variables: Variables, depth: int) -> Value | None:
     if depth > _DEPTH:
         return None
     if part.kind == "arithmetic":
-        return arithmetic(part.text[3:-2], variables)
+        return number_of(part.text[3:-2], variables)
     if part.kind == "command":
         return substitution(part.text, variables)
     match = _PARAMETER.match(part.text)
@@ -241,12 +246,28 @@ def _cut(text: str, pattern: str, front: bool, longest: bool) -> str:
     return text[: min(hits) if longest else max(hits)]
 
 
+@lru_cache(maxsize=512)
+def _tokens(text: str) -> tuple[Token, ...]:
+    return tuple(tokens(text))
+
+
+def number_of(expression: str, variables: Variables) -> Value | None:
+    """What `$((expression))` gives."""
+
+    def look_up(name: str) -> str | None:
+        value = variables.get(name)
+        return None if value is None else value.text
+
+    result = arithmetic(expression, look_up)
+    return None if result is None else Value(str(result), ("", 1, 1))
+
+
 def substitution(text: str, variables: Variables) -> Value | None:
     """`$(echo X)`, `$(basename X)` and `$(dirname X)` of what is known; anything else has to run to be known."""
     inner = text[2:-1] if text.startswith("$(") else text.strip("`")
     if inner in variables.values:  # Kubernetes replaces $(NAME) before the shell sees it
         return variables.values[inner]
-    parsed = tokens(inner[:2000])
+    parsed = _tokens(inner[:2000])
     if any(token.kind != "word" for token in parsed):
         return None
     place: Callable[[int], Place] = lambda offset: ("", 1, 1)  # noqa: E731
@@ -259,53 +280,3 @@ def substitution(text: str, variables: Variables) -> Value | None:
         head, _, tail = fields[1].rstrip("/").rpartition("/")
         return Value(tail if fields[0] == "basename" else head or ".", ("", 1, 1))
     return None
-
-
-_OPERATIONS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.floordiv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-}
-
-
-def arithmetic(expression: str, variables: Variables) -> Value | None:
-    """`$((...))` over integers that are known."""
-    if len(expression) > 200:
-        return None
-
-    def known(match: re.Match[str]) -> str:
-        value = variables.get(match.group(1) or match.group(2))
-        return value.text if value is not None and re.fullmatch(r"-?\d{1,12}", value.text) else "unknown"
-
-    text = re.sub(r"\$?\{?([A-Za-z_]\w*)\}?|\$(\d)", known, expression).strip()
-    ternary = re.fullmatch(r"(.+?)\?(.+):(.+)", text)
-    if ternary is not None:
-        text = f"({ternary[2]}) if ({ternary[1]}) else ({ternary[3]})"
-    try:
-        result = _number(ast.parse(text, mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError, RecursionError, MemoryError):
-        return None
-    return Value(str(int(result)), ("", 1, 1))
-
-
-def _number(node: ast.AST) -> int:
-    if isinstance(node, ast.Constant) and isinstance(node.value, int) and abs(node.value) < 10**15:
-        return int(node.value)
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        return int(_OPERATIONS[type(node.op)](_number(node.left), _number(node.right)))
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
-        return -_number(node.operand) if isinstance(node.op, ast.USub) else _number(node.operand)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _OPERATIONS:
-        return int(_OPERATIONS[type(node.ops[0])](_number(node.left), _number(node.comparators[0])))
-    if isinstance(node, ast.IfExp):
-        return _number(node.body if _number(node.test) else node.orelse)
-    raise ValueError("not a number")

@@ -1,360 +1,254 @@
 """Running a script on paper: variables, functions, files it writes, and the engine commands it comes to.
 
-A test that the script does not settle is a `Condition`; the run takes the branch that `choices` says (the else branch
-unless told otherwise) and notes the condition, so that the caller can run again with another choice."""
+A test that the script does not settle is a `Condition`; the run takes the branch that `choices` says (else what the
+script's own defaults come to) and notes the condition, so that the caller can run again with another choice."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from policy.launchers.containers.reading.programs import Started, find_program
 from policy.launchers.containers.reading.shell_conditions import Condition, test
-from policy.launchers.containers.reading.shell_expand import Field, Place, Value, Variables, expand, is_default, text_in, text_of
+from policy.launchers.containers.reading.shell_expand import Field, Place, Value, Variables, text_of
+from policy.launchers.containers.reading.shell_scope import Files, Held, Scope, assign, assigned, declare, fed, value_of
 from policy.launchers.containers.reading.shell_tree import Case, Command, Function, Group, If, Loop, Sequence, Tree, parse
-from policy.launchers.shell_words import ShellWord, Token
 from policy.launchers.yaml_places import Places
 
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?(\+?)=")
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 _OPTION_LOOP = re.compile(r"\$\{?(?:1|opt\w*|arg\w*|key|param\w*|OPTARG)\b", re.IGNORECASE)
-_PACKAGES = re.compile(r"^(vllm|sglang|tensorrt[-_]llm)(?:\[[^\]]*\])?\s*((?:[=<>~!]=?=?|===)\s*[\w.*+!-]+(?:\s*,\s*[=<>~!]=?\s*[\w.*+!-]+)*)$", re.IGNORECASE)
+_ENDING = {"exit", "return", "true", "continue", "break"}
+_PACKAGES = re.compile(
+    r"^(vllm|sglang|tensorrt[-_]llm)(?:\[[^\]]*\])?\s*((?:[=<>~!]=?=?|===)\s*[\w.*+!-]+(?:\s*,\s*[=<>~!]=?\s*[\w.*+!-]+)*)$", re.IGNORECASE
+)
+_INSTALLER = re.compile(r"(?:.*/)?(?:pip[\d.]*|uv|pipx)")
 MAX_STEPS = 20_000
 MAX_NESTING = 12
+MAX_VALUES = 16  # of a `for` loop that is run value by value
 
 
 @dataclass(slots=True)
 class Reached:
-    """An engine command that the run came to. `key` tells commands of the same place in the text apart from others."""
+    """An engine command that the run came to. `lost` is the line of an option that stands behind a comment and so
+    belongs to no command."""
 
     started: Started
     environment: dict[str, Field]
     files: dict[str, str]
-    key: tuple[Place, int]
-    conditions: tuple[tuple[Condition, bool], ...]
-    lost: int | None = None  # line of an option that stands behind a comment and so belongs to no command
+    place: Place
+    conditions: Held
+    lost: int | None = None
 
 
 @dataclass(slots=True)
 class Run:
-    """One run over a script. `places` maps offsets of the text to lines and columns of `name`."""
+    """One run. What it gathers is shared with the runs of scripts inside the script."""
 
-    name: str
     choices: dict[Condition, bool] = field(default_factory=dict)
     reached: list[Reached] = field(default_factory=list)
     conditions: list[Condition] = field(default_factory=list)
-    files: dict[str, str] = field(default_factory=dict)
-    scripts: dict[str, tuple[str, Place]] = field(default_factory=dict)
+    files: Files = field(default_factory=lambda: Files({}, {}))
     versions: dict[str, Field] = field(default_factory=dict)  # engine -> version that the script installs
-    functions: dict[str, tuple[Sequence, Callable[[int], Place]]] = field(default_factory=dict)
+    functions: dict[str, tuple[Sequence, Scope]] = field(default_factory=dict)
     called: set[str] = field(default_factory=set)
     steps: int = 0
 
-    def script(self, text: str, places: Places, variables: Variables, depth: int = 0, held: tuple[tuple[Condition, bool], ...] = ()) -> None:
-        def place(offset: int) -> Place:
-            return (self.name, *places(offset))
+    def script(self, text: str, name: str, places: Places, variables: Variables) -> None:
+        """Runs the text of the file `name`; functions and written scripts that nothing calls are run at the end."""
+        scope = Scope(variables, lambda offset: (name, *places(offset)))
+        self.sequence(parse(text), scope)
+        for function, (body, where) in list(self.functions.items()):
+            if function not in self.called:
+                self.sequence(body, replace(where, variables=variables.copy(), depth=1, held=()))
+        for written, script in list(self.files.scripts.items()):
+            if written not in self.called:
+                self.nested(script, [], scope.deeper())
 
-        self.sequence(parse(text), variables, place, depth, held)
-        if depth == 0:
-            for name, (body, where) in list(self.functions.items()):
-                if name not in self.called:
-                    self.sequence(body, variables.copy(), where, 1, held)
-            for name, (body_text, where_written) in list(self.scripts.items()):
-                if name not in self.called:
-                    self.nested(Field(body_text, where_written), [], variables.copy(), 1, held)
-
-    def nested(self, script: Field, positional: list[Field], variables: Variables, depth: int, held: tuple[tuple[Condition, bool], ...]) -> None:
-        if depth > MAX_NESTING:
+    def nested(self, script: Field, positional: list[Field], scope: Scope) -> None:
+        """Runs a script inside the script, with the variables as they are."""
+        if scope.depth > MAX_NESTING:
             return
         file, line, column = script.place
         places = _inside(script.text, line, column)
-        inner = Run(file, self.choices, self.reached, self.conditions, self.files, self.scripts, self.versions, self.functions, self.called, self.steps)
-        scope = variables.copy()
-        scope.positional = positional if positional else None
-        inner.script(script.text, places, scope, depth + 1, held)
-        self.steps = inner.steps
+        variables = scope.variables.copy()
+        variables.positional = positional or None
+        self.sequence(parse(script.text), Scope(variables, lambda offset: (file, *places(offset)), scope.depth + 1, scope.held))
 
-    def sequence(self, sequence: Sequence, variables: Variables, place: Callable[[int], Place], depth: int, held: tuple[tuple[Condition, bool], ...]) -> bool | Condition | None:
+    def sequence(self, sequence: Sequence, scope: Scope) -> bool | Condition | None:
         """Runs the commands; the truth of the last one, where it is a test."""
         truth: bool | Condition | None = None
         last: Reached | None = None
         for before, item in sequence.items:
-            inner = held
-            if before == "&&" and isinstance(truth, (bool, Condition)):
+            inner = scope
+            if before in {"&&", "||"} and truth is not None:
                 holds = self.choose(truth)
-                if not holds:
+                if holds != (before == "&&"):
                     continue
-                inner = (*held, (truth, True)) if isinstance(truth, Condition) else held
-            elif before == "||":
-                if isinstance(truth, (bool, Condition)):
-                    if self.choose(truth):
-                        continue
-                    inner = (*held, (truth, False)) if isinstance(truth, Condition) else held
-                elif isinstance(item, Command) and item.words and item.words[0].bare in {"exit", "return", "true", "continue", "break"}:
-                    continue
+                inner = scope.under(truth, holds)
+            elif before == "||" and isinstance(item, Command) and item.words and item.words[0].bare in _ENDING:
+                continue
             count = len(self.reached)
             if isinstance(item, Command):
-                if last is not None and item.words and item.words[0].written.startswith("-"):
-                    last.lost = place(item.offset)[1]
-                truth = self.command(item, variables, place, depth, inner)
+                if last is not None and last.lost is None and item.words and item.words[0].written.startswith("-"):
+                    last.lost = scope.place(item.offset)[1]
+                truth = self.command(item, inner)
             else:
                 truth = None
-                self.tree(item, variables, place, depth, inner)
-            last = self.reached[-1] if len(self.reached) > count else last if isinstance(item, Command) and item.words and last and last.lost else None
+                self.tree(item, inner)
+            last = self.reached[-1] if len(self.reached) > count else None
             if self.steps > MAX_STEPS:
                 break
         return truth
 
     def choose(self, truth: bool | Condition) -> bool:
+        """The truth that this run goes by."""
         if isinstance(truth, bool):
             return truth
         if truth not in self.conditions:
             self.conditions.append(truth)
         return self.choices.get(truth, truth.holds)
 
-    def tree(self, item: Tree, variables: Variables, place: Callable[[int], Place], depth: int, held: tuple[tuple[Condition, bool], ...]) -> None:
+    def tree(self, item: Tree, scope: Scope) -> None:
+        """Runs one construct."""
         self.steps += 1
-        if depth > 200 or self.steps > MAX_STEPS:
+        if scope.depth > 200 or self.steps > MAX_STEPS:
             return
         if isinstance(item, Sequence):
-            self.sequence(item, variables, place, depth, held)
+            self.sequence(item, scope)
         elif isinstance(item, If):
-            self.branch(item, variables, place, depth, held)
+            self._if(item, scope)
         elif isinstance(item, Case):
-            self.case(item, variables, place, depth, held)
+            self._case(item, scope)
         elif isinstance(item, Loop):
-            self.loop(item, variables, place, depth, held)
+            self._loop(item, scope)
         elif isinstance(item, Group):
-            self.written(item.body, item.redirections, variables, place)
-            self.sequence(item.body, variables, place, depth + 1, held)
+            self.files.write_group(item.body, item.redirections, scope)
+            self.sequence(item.body, scope.deeper())
         elif isinstance(item, Function):
-            self.functions[item.name] = (item.body, place)
+            self.functions[item.name] = (item.body, scope)
 
-    def branch(self, item: If, variables: Variables, place: Callable[[int], Place], depth: int, held: tuple[tuple[Condition, bool], ...]) -> None:
+    def _if(self, item: If, scope: Scope) -> None:
         for condition, body in item.branches:
-            truth = self.sequence(condition, variables, place, depth + 1, held)
+            truth = self.sequence(condition, scope.deeper())
             if truth is None:  # whether a program succeeds is not on paper
-                written = " ".join(word.written for _, one in condition.items if isinstance(one, Command) for word in one.words)
-                truth = Condition(written)
+                truth = Condition(" ".join(word.written for _, one in condition.items if isinstance(one, Command) for word in one.words))
             holds = self.choose(truth)
-            if isinstance(truth, Condition):
-                held = (*held, (truth, holds))
+            scope = scope.under(truth, holds)
             if holds:
-                self.sequence(body, variables, place, depth + 1, held)
+                self.sequence(body, scope.deeper())
                 return
         if item.otherwise is not None:
-            self.sequence(item.otherwise, variables, place, depth + 1, held)
+            self.sequence(item.otherwise, scope.deeper())
 
-    def case(self, item: Case, variables: Variables, place: Callable[[int], Place], depth: int, held: tuple[tuple[Condition, bool], ...]) -> None:
+    def _case(self, item: Case, scope: Scope) -> None:
         if item.subject is None or _OPTION_LOOP.search(item.subject.written):
             return  # options of the script itself: what they would set is not set here
-        value = text_of(item.subject, variables)
+        value = text_of(item.subject, scope.variables)
         known = "$" not in value and "`" not in value
         name = re.sub(r"[${}\"]", "", item.subject.written)
         for patterns, body in item.arms:
             written = [pattern.written for pattern in patterns]
-            if "*" in written:
-                self.sequence(body, variables, place, depth + 1, held)
+            truth: bool | Condition = "*" in written
+            if not truth and known:
+                truth = any(re.fullmatch(re.escape(one).replace(r"\*", ".*").replace(r"\?", "."), value) for one in written)
+            elif not truth:
+                truth = Condition(name, "is", " or ".join(written))
+            holds = self.choose(truth)
+            scope = scope.under(truth, holds)
+            if holds:
+                self.sequence(body, scope.deeper())
                 return
-            if known:
-                if any(re.fullmatch(re.escape(one).replace(r"\*", ".*").replace(r"\?", "."), value) for one in written):
-                    self.sequence(body, variables, place, depth + 1, held)
-                    return
-                continue
-            condition = Condition(name, "is", " or ".join(written))
-            if self.choose(condition):
-                self.sequence(body, variables, place, depth + 1, (*held, (condition, True)))
-                return
-            held = (*held, (condition, False))
 
-    def loop(self, item: Loop, variables: Variables, place: Callable[[int], Place], depth: int, held: tuple[tuple[Condition, bool], ...]) -> None:
-        if item.condition is not None:
-            for _, one in item.condition.items:
-                if isinstance(one, Command) and test(one, variables) is None:
-                    self.command(one, variables, place, depth, held)
-        values: list[Field] = []
-        for word in item.values or []:
-            values += expand(word, variables, place)
-        if not values or len(values) > 16 or any("$" in value.text or "{" in value.text or "*" in value.text for value in values):
-            if item.variable:
-                variables.values.pop(item.variable, None)
-            self.sequence(item.body, variables, place, depth + 1, held)
+    def _loop(self, item: Loop, scope: Scope) -> None:
+        for _, one in item.condition.items if item.condition is not None else ():
+            if isinstance(one, Command) and test(one, scope.variables) is None:
+                self.command(one, scope)
+        values = scope.fields(item.values or [])
+        if not values or len(values) > MAX_VALUES or any(set("${*") & set(value.text) for value in values):
+            scope.variables.values.pop(item.variable, None)
+            self.sequence(item.body, scope.deeper())
             return
         for value in values:
-            variables.values[item.variable] = Value(value.text, value.place)
-            self.sequence(item.body, variables, place, depth + 1, held)
+            scope.variables.values[item.variable] = Value(value.text, value.place)
+            self.sequence(item.body, scope.deeper())
 
-    def command(self, command: Command, variables: Variables, place: Callable[[int], Place], depth: int, held: tuple[tuple[Condition, bool], ...]) -> bool | Condition | None:
+    def command(self, command: Command, scope: Scope) -> bool | Condition | None:
+        """Runs a simple command; its truth where it is a test."""
         self.steps += 1
         if self.steps > MAX_STEPS:
             return None
-        truth = test(command, variables)
+        truth = test(command, scope.variables)
         if truth is not None:
             return truth
         words = list(command.words)
         before: dict[str, Field] = {}
-        while words and (match := _assigned(words[0])):
+        alone = all(assigned(word) for word in words)
+        while words and (match := assigned(words[0])):
             word = words.pop(0)
-            if not words:
-                self.assign(word, match, variables, place, False)
-            elif _assigned(words[0]) and all(_assigned(one) for one in words):
-                self.assign(word, match, variables, place, False)
+            if alone:
+                assign(word, match, scope)
             else:
-                value = self.value(word, match, variables, place)
-                before[match.group(1)] = Field(value.text, value.place)
-        if not words:
+                value = value_of(word, match, scope)
+                before[match[1]] = Field(value.text, value.place)
+        if words and words[0].bare in _DECLARING:
+            declare(words[0].bare or "", words[1:], scope)
             return None
-        first = words[0].bare or ""
-        if first in _DECLARING:
-            self.declare(first, words[1:], variables, place)
-            return None
-        fields: list[Field] = []
-        for word in words:
-            fields += expand(word, variables, place)
+        fields = scope.fields(words)
         if not fields:
             return None
-        self.write_files(fields, command.redirections, variables, place)
-        body = self.functions.get(fields[0].text)
-        if body is not None and depth < MAX_NESTING:
-            self.called.add(fields[0].text)
-            outer = variables.positional
-            variables.positional = fields
-            self.sequence(body[0], variables, body[1], depth + 1, held)
-            variables.positional = outer
+        self.files.write(fields, command.redirections, scope)
+        function = self.functions.get(fields[0].text)
+        if function is not None and scope.depth < MAX_NESTING:
+            self._call(fields, function, scope)
             return None
-        self.installed(fields)
-        self.program(fields, before, command, variables, place, depth, held)
+        self._installed(fields)
+        self._program(fields, before, command, scope)
         return None
 
-    def program(
-        self,
-        fields: list[Field],
-        before: dict[str, Field],
-        command: Command,
-        variables: Variables,
-        place: Callable[[int], Place],
-        depth: int,
-        held: tuple[tuple[Condition, bool], ...],
-    ) -> None:
+    def _call(self, fields: list[Field], function: tuple[Sequence, Scope], scope: Scope) -> None:
+        self.called.add(fields[0].text)
+        body, where = function
+        outer, scope.variables.positional = scope.variables.positional, fields
+        self.sequence(body, replace(scope.deeper(), place=where.place))
+        scope.variables.positional = outer
+
+    def _program(self, fields: list[Field], before: dict[str, Field], command: Command, scope: Scope) -> None:
         started = find_program(fields)
-        fed = next((token for token in command.redirections if token.text in {"<<", "<<-"} and token.body), None)
         if started is None:
-            if fed is not None and fed.body and re.fullmatch(r"(?:.*/)?(?:ba|z)?sh|ssh", fields[0].text):
-                self.nested(Field(fed.body, place(fed.body_offset)), [], variables, depth, held)
+            document = fed(command.redirections)
+            if document is not None and document.body and re.fullmatch(r"(?:.*/)?(?:ba|z)?sh|ssh", fields[0].text):
+                self.nested(Field(document.body, scope.place(document.body_offset)), [], scope)
             return
         if started.script_file:
             self.called.add(started.script_file)
-            written = self.scripts.get(started.script_file)
+            written = self.files.scripts.get(started.script_file)
             if written is not None:
-                self.nested(Field(*written), started.positional, variables, depth, held)
+                self.nested(written, started.positional, scope)
             return
         if started.script is not None:
             count = len(self.reached)
-            self.nested(started.script, started.positional, variables, depth, held)
+            self.nested(started.script, started.positional, scope)
             for reached in self.reached[count:]:
                 reached.started.image = reached.started.image or started.image
                 reached.started.wrapper = started.wrapper + reached.started.wrapper
                 reached.environment = {**started.environment, **before, **reached.environment}
             return
-        exported = {name: Field(value.text, value.place) for name, value in variables.values.items() if value.exported}
+        exported = {name: Field(value.text, value.place) for name, value in scope.variables.values.items() if value.exported}
         environment = {**exported, **before, **started.environment}
-        key = (place(command.offset), sum(one.key[0] == place(command.offset) for one in self.reached))
-        self.reached.append(Reached(started, environment, dict(self.files), key, held))
+        self.reached.append(Reached(started, environment, dict(self.files.texts), scope.place(command.offset), scope.held))
 
-    def assign(self, word: ShellWord, match: re.Match[str], variables: Variables, place: Callable[[int], Place], exported: bool) -> None:
-        name = match.group(1)
-        value = self.value(word, match, variables, place)
-        old = variables.values.get(name)
-        value.exported = exported or (old is not None and old.exported)
-        if "[" in match.group(0):
-            return
-        variables.values[name] = value
-
-    def value(self, word: ShellWord, match: re.Match[str], variables: Variables, place: Callable[[int], Place]) -> Value:
-        old = variables.values.get(match.group(1)) if match.group(2) else None
-        if word.elements is not None:
-            elements = [item for element in word.elements for item in expand(element, variables, place)]
-            if old is not None:
-                elements = (old.elements if old.elements is not None else [Field(old.text, old.place)] if old.text else []) + elements
-            return Value(" ".join(item.text for item in elements), place(word.offset), elements)
-        text = text_of(word, variables)[len(match.group(0)) :]
-        where = place(word.offset + len(match.group(0)))
-        if len(word.parts) <= 2 and "$" in word.written:
-            inner = expand(ShellWord(word.parts[1:], word.offset), variables, place) if len(word.parts) == 2 else []
-            where = inner[0].place if len(inner) == 1 and inner[0].text == text else where
-        if old is not None and old.elements is not None:
-            elements = [*old.elements, Field(text, where)]
-            return Value(" ".join(item.text for item in elements), old.place, elements)
-        return Value(old.text + text if old is not None else text, where, default=is_default(word, variables))
-
-    def declare(self, kind: str, words: list[ShellWord], variables: Variables, place: Callable[[int], Place]) -> None:
-        exports = kind == "export" or any((word.bare or "").startswith("-") and "x" in (word.bare or "") for word in words)
-        for word in words:
-            match = _assigned(word)
-            if match is not None:
-                self.assign(word, match, variables, place, exports)
-            elif exports and word.bare and word.bare in variables.values:
-                old = variables.values[word.bare]
-                variables.values[word.bare] = Value(old.text, old.place, old.elements, True)
-
-    def written(self, body: Sequence, redirections: list[Token], variables: Variables, place: Callable[[int], Place]) -> None:
-        """`{ echo a; echo b; } > file`"""
-        target = next((token.word for token in redirections if token.text in {">", ">>"} and token.word is not None), None)
-        if target is not None:
-            lines = [" ".join(item.text for word in one.words[1:] for item in expand(word, variables, place)) for _, one in body.items if isinstance(one, Command) and one.words and one.words[0].bare == "echo"]
-            self.files[text_of(target, variables)] = "\n".join(lines) + "\n"
-
-    def write_files(self, fields: list[Field], redirections: list[Token], variables: Variables, place: Callable[[int], Place]) -> None:
-        """`cat > file <<EOF`, `tee file <<EOF`, `echo text > file`."""
-        fed = next((token for token in redirections if token.text in {"<<", "<<-"} and token.body is not None), None)
-        target = next((token for token in redirections if token.text in {">", ">>", ">|"} and token.word is not None), None)
-        name = text_of(target.word, variables) if target is not None and target.word is not None else ""
-        if "tee" in {item.text for item in fields[:2]} and fed is not None:
-            name = name if name and name != "/dev/null" else next((item.text for item in fields[1:] if not item.text.startswith("-") and item.text != "tee"), "")
-        if not name or name == "/dev/null":
-            return
-        if fed is not None and fed.body is not None and fields[0].text in {"cat", "tee", "sudo"}:
-            text = _settled(text_in(fed.body, variables)) if fed.expands else fed.body
-            if name.endswith((".sh", ".bash")) or text.startswith("#!"):
-                self.scripts[name] = (fed.body if not fed.expands else text, place(fed.body_offset))
-        elif fields[0].text in {"echo", "printf"}:
-            text = " ".join(item.text for item in fields[1:] if item.text not in {"-e", "-n"}) + "\n"
-            text = text.replace("\\n", "\n")
-        else:
-            return
-        appended = target is not None and target.text == ">>" or "-a" in {item.text for item in fields[1:3]}
-        self.files[name] = (self.files.get(name, "") if appended else "") + text
-
-    def installed(self, fields: list[Field]) -> None:
+    def _installed(self, fields: list[Field]) -> None:
         """Versions that `pip install` pins."""
         texts = [item.text for item in fields]
-        if "install" not in texts or not any(re.fullmatch(r"(?:.*/)?(?:pip3?|uv|pipx)", text) or text == "pip" for text in texts[: texts.index("install")]):
+        if "install" not in texts or not any(_INSTALLER.fullmatch(text) for text in texts[: texts.index("install")]):
             return
         for item in fields:
             match = _PACKAGES.match(item.text)
             if match is not None:
-                engine = match[1].lower().replace("-", "_")
                 version = match[2].strip()
-                self.versions[engine] = Field(version.lstrip("=") if version.startswith("==") else version, item.place)
-
-
-def _assigned(word: ShellWord) -> re.Match[str] | None:
-    if not word.parts or word.parts[0].kind != "literal" or word.parts[0].quoted:
-        return None
-    return _ASSIGNMENT.match(word.parts[0].text)
-
-
-def _settled(text: str) -> str:
-    """What a here-document leaves open, written so that YAML takes it as one value."""
-    text = re.sub(r"\$\(\(.{0,300}?\)\)", lambda match: re.sub(r"\s", "", match.group(0)), text)
-    text = re.sub(r"\$\((\S+)[^()]{0,300}\)(?!\))", r"$(\1)", text)
-    return re.sub(r"\$\{(\w+)[^{}]{0,300}\}", r"$\1", text)
+                self.versions[match[1].lower().replace("-", "_")] = Field(version.lstrip("=") if version.startswith("==") else version, item.place)
 
 
 def _inside(text: str, line: int, column: int) -> Places:
     """Places of a text whose first character stands at (line, column); later lines are counted from there."""
-    segments = [(0, line, column)]
-    for number, match in enumerate(re.finditer("\n", text), 1):
-        segments.append((match.end(), line + number, 1))
-    return Places(segments)
+    return Places([(0, line, column)] + [(match.end(), line + number, 1) for number, match in enumerate(re.finditer("\n", text), 1)])

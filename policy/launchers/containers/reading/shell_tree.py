@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Union
+from typing import TypeAlias
 
 from policy.launchers.shell_words import Part, ShellWord, Token, tokens
 
@@ -32,18 +32,24 @@ class Sequence:
 
 @dataclass(slots=True)
 class If:
+    """`if`, `elif`, `else`."""
+
     branches: list[tuple[Sequence, Sequence]]
     otherwise: Sequence | None = None
 
 
 @dataclass(slots=True)
 class Case:
+    """`case`: patterns and what they lead to."""
+
     subject: ShellWord | None
     arms: list[tuple[list[ShellWord], Sequence]]
 
 
 @dataclass(slots=True)
 class Loop:
+    """`for`, `while`, `until`, `select`."""
+
     kind: str  # for, while, until, select
     body: Sequence
     variable: str = ""
@@ -53,17 +59,21 @@ class Loop:
 
 @dataclass(slots=True)
 class Group:
+    """`{ }` or `( )`."""
+
     body: Sequence
     redirections: list[Token] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Function:
+    """A definition."""
+
     name: str
     body: Sequence
 
 
-Tree = Union[Command, Sequence, If, Case, Loop, Group, Function]
+Tree: TypeAlias = Command | Sequence | If | Case | Loop | Group | Function
 
 
 @lru_cache(maxsize=64)

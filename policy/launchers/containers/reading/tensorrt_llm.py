@@ -8,7 +8,6 @@ from typing import Any
 
 from policy.launchers.found import FoundLaunch, Stated, Word
 from policy.launchers.yaml_places import Node, read_documents
-from policy.origin import Origin
 
 #: Option (dashes as underscores) -> fact.
 FACTS = {
@@ -94,6 +93,3 @@ def _typed(text: str, value: Any) -> Any:
         return text.lower() == "true"
     return text
 
-
-def origin_of(name: str) -> Origin:
-    return Origin("file", file=name, line=1, column=1)

@@ -1,0 +1,63 @@
+"""The parts of a decision that are plain conditions on facts: what a gate says, and what has to hold for on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from policy.analyse.regions import gate_condition
+from policy.conditions import All, AnyOf, Atom, Condition, Not
+from policy.facts import show
+from policy.pack import REQUEST_PREFIX, Fusion, Pack
+from policy.values import ABSENT, Discrete, Interval, Ordered
+from policy.versions import line_start
+
+
+def requested(pack: Pack, fusion: Fusion, value: object) -> Condition:
+    """The launch asks this of the fusion: on, off, or nothing (`ABSENT`)."""
+    name = REQUEST_PREFIX + fusion.id
+    fact = pack.facts[name]
+    return Atom(name, fact.values(value), show(fact.values(value)))
+
+
+def gate_is(pack: Pack, fusion: Fusion, state: str) -> Condition:
+    """Where an engine's own state is `on`, or it `dies`."""
+    found: list[Condition] = []
+    for product in pack.products.values():
+        gate = product.gates.get(fusion.id)
+        if gate is None:
+            continue
+        if state == "on":
+            for value, request in ((ABSENT, "unset"), ("on", "requested_on"), ("off", "requested_off")):
+                found.append(All((requested(pack, fusion, value), gate_condition(pack, product, gate, request)[0])))
+            continue
+        name = Atom("engine.name", Discrete.exactly(product.name), product.name)
+        for interval, arm in gate.arms.segments():
+            if arm is not None and arm.known:
+                found.append(All((name, Atom(product.version_fact, Ordered((interval,)), show(Ordered((interval,)))), arm.dies)))
+    return AnyOf(tuple(found))
+
+
+def possibly_on(pack: Pack, fusion: Fusion, posture: str) -> Condition:
+    """What has to hold for the fusion to be on, plans apart: not asked off, and the engine turns it on, the adapter is
+    asked to, or, in posture fast, somebody can."""
+    not_off = Not(requested(pack, fusion, "off"))
+    ways: list[Condition] = [gate_is(pack, fusion, "on")]
+    builder = pack.fact("runtime.builder")
+    if builder is not None:
+        adapter: Condition = Atom("runtime.builder", builder.values("adapter"), "adapter")
+        ways.append(adapter if posture == "fast" else All((adapter, requested(pack, fusion, "on"))))
+    if posture == "fast":
+        ways.append(switch_exists(pack, fusion, frozenset(("on",))))
+    return All((not_off, AnyOf(tuple(ways))))
+
+
+def switch_exists(pack: Pack, fusion: Fusion, turns: Iterable[str]) -> Condition:
+    """The releases that the pack knows how to tell this, or knows to have no way to be told."""
+    found: list[Condition] = []
+    for product in pack.products.values():
+        for switch in product.switches:
+            if switch.fusion == fusion.id and switch.turn in turns:
+                until = None if switch.until is None else line_start(switch.until)
+                window = Ordered((Interval(line_start(switch.since), True, until, False),))
+                found.append(All((Atom("engine.name", Discrete.exactly(product.name), product.name), Atom(product.version_fact, window, show(window)), switch.when)))
+    return AnyOf(tuple(found))

@@ -1,0 +1,287 @@
+"""Invariants proved for all launches, or refuted by the smallest launch that breaks one.
+
+What is forbidden is written as boxes, with the part of the decision that is plain conditions: a chosen plan is formed by
+the call, has what it needs, and no rule about it may hold. Where boxes leave a part, the evaluation itself decides it,
+and a launch is named only after it has been decided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import process_time
+from typing import Any
+
+from policy.analyse.boxes import Box, TooWideError, meet
+from policy.analyse.explore import Explorer, Node
+from policy.analyse.feasible import launch_of
+from policy.analyse.invariants import ANSWERS, Answer, Clause, Invariant
+from policy.analyse.lowering import PROBED, TABULATED
+from policy.analyse.outcomes import gate_is, possibly_on, switch_exists
+from policy.analyse.regions import Analysis
+from policy.analyse.relevant import conditions_of, required
+from policy.conditions import Condition, Not
+from policy.decision import Decision
+from policy.evaluate import evaluate
+from policy.launch import Facts
+from policy.pack import Fusion, Pack, Plan
+
+#: CPU seconds for one invariant where the caller names no budget.
+SECONDS = 20.0
+PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
+
+
+@dataclass(frozen=True, slots=True)
+class Refutation:
+    """A launch that breaks an invariant, as facts one can write, with the decision about it."""
+
+    facts: Mapping[str, Any]
+    fusion: str
+    posture: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was found about one invariant. `status` is proved, refuted or undecided; `open` says what was not decided."""
+
+    invariant: Invariant
+    status: str
+    traits: str
+    refutation: Refutation | None = None
+    seconds: float = 0.0
+    open: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """The stable keys of a proof."""
+        found = self.refutation
+        launch = None if found is None else {"facts": dict(found.facts), "fusion": found.fusion, "posture": found.posture, "decision": found.decision.as_json()}
+        return {"invariant": self.invariant.id, "title": self.invariant.title, "status": self.status, "traits": self.traits, "refutation": launch, "open": self.open}
+
+
+def prove(pack: Pack, invariants: Iterable[Invariant], traits: str = TABULATED, seconds: float = SECONDS) -> list[Proof]:
+    """Each invariant over all launches. `traits` is `tabulated` (as the tables say) or `probed` (any value)."""
+    found: list[Proof] = []
+    shared: dict[str, Analysis] = {}
+    invariants = list(invariants)
+    for invariant in invariants:
+        started = process_time()
+        status, refutation, open_ = PROVED, None, ""
+        try:
+            for fusion in invariant.of(pack):
+                refutation = _refuted(pack, invariant, invariants, fusion, traits, shared, started + seconds)
+                if refutation is not None:
+                    status = REFUTED
+                    break
+        except TooWideError:
+            status, open_ = UNDECIDED, f"more boxes than {seconds:g} s allow, at {fusion.id}"
+        found.append(Proof(invariant, status, traits, refutation, process_time() - started, open_))
+    return found
+
+
+def _refuted(
+    pack: Pack, invariant: Invariant, others: Sequence[Invariant], fusion: Fusion, traits: str, shared: dict[str, Analysis], deadline: float
+) -> Refutation | None:
+    clauses = [clause for clause in invariant.forbidden if _concerns(clause, fusion)]
+    if not clauses:
+        return None
+    analysis = shared.get(fusion.id)
+    if analysis is None:
+        asked = [condition for other in others for clause in other.forbidden for condition in clause.conditions]
+        asked += [condition for other in others for clause in other.forbidden for condition in _answer_conditions(pack, clause, fusion)]
+        own = [condition for one in required(pack, fusion) for engine in pack.products.values() for condition in conditions_of(pack, one, engine)]
+        analysis = shared[fusion.id] = Analysis(pack, [*asked, *own, *(possibly_on(pack, fusion, posture) for posture in ("safe", "fast"))], traits)
+    for clause in clauses:
+        for posture in invariant.postures:
+            search = _Search(pack, analysis, fusion, clause, posture, deadline)
+            found = search.run()
+            if found is not None:
+                return found
+            if not clause.answers:
+                break  # what speaks of facts alone is the same in every posture
+    return None
+
+
+def _concerns(clause: Clause, fusion: Fusion) -> bool:
+    """Whether a clause can hold of a fusion: some plan of it has what the clause wants."""
+    selectors = [answer.selector for answer, meant in clause.answers if meant and answer.selector is not None]
+    return all(any(selector.matches(plan) for plan in fusion.plans) for selector in selectors)
+
+
+def _answer_conditions(pack: Pack, clause: Clause, fusion: Fusion) -> Iterator[Condition]:
+    """The answers of a clause that are plain conditions on facts."""
+    for answer, meant in clause.answers:
+        condition = _as_condition(pack, answer, fusion)
+        if condition is not None:
+            yield condition if meant else Not(condition)
+
+
+def _as_condition(pack: Pack, answer: Answer, fusion: Fusion) -> Condition | None:
+    if answer.kind == "left_alone" and len(answer.values) == 1 and answer.values <= {"on", "dies"}:
+        return gate_is(pack, fusion, next(iter(answer.values)))
+    if answer.kind == "switch":
+        return switch_exists(pack, fusion, answer.values)
+    return None
+
+
+class _Search:
+    """One clause, fusion and posture: is there a launch?"""
+
+    def __init__(self, pack: Pack, analysis: Analysis, fusion: Fusion, clause: Clause, posture: str, deadline: float) -> None:
+        self.pack, self.analysis, self.fusion, self.clause, self.posture, self.deadline = pack, analysis, fusion, clause, posture, deadline
+        self.conditions = (*clause.conditions, *_answer_conditions(pack, clause, fusion))
+        self.answers = [_positive(answer, meant) for answer, meant in clause.answers if answer.kind != "switch"]
+
+    def run(self) -> Refutation | None:
+        on = [answer for answer, meant in self.answers if meant and (answer.kind == "plan" or answer.values == {"on"} and answer.kind == "state")]
+        if not on:
+            return self._probed() or self._among(self.analysis.all_of(self.conditions), [])
+        for plan in self.fusion.plans:
+            if all(answer.selector is None or answer.selector.matches(plan) is meant for answer, meant in self.answers if answer.kind == "plan"):
+                found = self._with_plan(plan)
+                if found is not None:
+                    return found
+        return None
+
+    def _probed(self) -> Refutation | None:
+        """Launches at which a rule about a plan holds: a few of them, before everything is looked at."""
+        built = [answer.values for answer, meant in self.answers if answer.kind == "built" and meant]
+        for plan in self.fusion.plans if self.answers else ():
+            for rule in self.pack.rules_for(plan):
+                if rule.effect == "exclude" and all(rule.consequence in values for values in built):
+                    for box in self.analysis.all_of((*self.conditions, plan.call, *plan.needs, rule.when))[:4]:
+                        part = self.analysis.feasible.part(box, ())
+                        found = self._shown(part) if part is not None else None
+                        if found is not None:
+                            return found
+        return None
+
+    def _with_plan(self, plan: Plan) -> Refutation | None:
+        """The launches whose chosen plan can be this one."""
+        rules = [rule.when for rule in self.pack.rules_for(plan) if rule.effect == "exclude"]
+        denied = [box for rule in rules for box in self.analysis.space.boxes(rule, may=True)]
+        admitted = self.analysis.all_of((*self.conditions, plan.call, *plan.needs))
+        if all(self.analysis.feasible.part(box, denied) is None for box in admitted):
+            return None
+        turned_on = self.analysis.space.boxes(possibly_on(self.pack, self.fusion, self.posture))
+        return self._among([met for one in admitted for two in turned_on if (met := meet(one, two)) is not None], denied)
+
+    def _among(self, boxes: Sequence[Box], denied: Sequence[Box]) -> Refutation | None:
+        done: list[Box] = list(denied)
+        for box in boxes:
+            while True:
+                if process_time() > self.deadline:
+                    raise TooWideError
+                part = self.analysis.feasible.part(box, done)
+                if part is None:
+                    break
+                if not self.answers:
+                    return self._shown(part)
+                refutation = self._shown(part) or self._settled(part)
+                if refutation is not None:
+                    return refutation
+                done.append(part)
+        return None
+
+    def _settled(self, part: Box) -> Refutation | None:
+        """The part decided by the evaluation, box by box."""
+        explorer = Explorer(self.analysis, self.fusion, self.posture, self._label, self.conditions, seconds=max(0.0, self.deadline - process_time()))
+        for box, broken in explorer.leaves(part):
+            if broken:
+                found = self._shown(box)
+                if found is not None:
+                    return found
+        return None
+
+    def _label(self, node: Node, last: bool) -> bool | None:
+        answers = [node.evaluation.ask(condition)[0] for condition in self.conditions]
+        answers += [answer if meant or answer is None else not answer for answer, meant in ((_truth(one, node.decision, last), meant) for one, meant in self.answers)]
+        if False in answers:
+            return False
+        return None if None in answers and not last else None not in answers
+
+    def _shown(self, box: Box) -> Refutation | None:
+        """A launch of the box that breaks the invariant for sure, with as few facts as possible."""
+        facts = self.analysis.witness(box)
+        if facts is None or not self._breaks(facts):
+            facts = self._full_witness(box)
+            if facts is None or not self._breaks(facts):
+                return None
+        for name in sorted(facts, key=lambda name: (not name.startswith(("device.", "model.", "packages.")), name)):
+            fewer = {other: value for other, value in facts.items() if other != name}
+            if self._breaks(fewer):
+                facts = fewer
+        return Refutation(facts, self.fusion.id, self.posture, self._decision(facts))
+
+    def _full_witness(self, box: Box) -> dict[str, Any] | None:
+        """A launch of the box in which every fact is stated, ordinarily where the box leaves a choice."""
+        feasible, space = self.analysis.feasible, self.analysis.space
+        narrowed = feasible.narrowed(box)
+        if narrowed is None:
+            return None
+        whole = dict(narrowed)
+        for name, full in space.full.items():
+            if name not in whole and full & (full - 1):
+                tried = {**whole, name: feasible.bits(name, full)[0]}
+                if feasible.narrowed(tried) is not None:
+                    whole = tried
+        return self.analysis.witness(whole)
+
+    def _decision(self, facts: Mapping[str, Any]) -> Decision:
+        return evaluate(self.pack, launch_of(self.analysis.space, facts), self.posture, (self.fusion.id,))[self.fusion.id]
+
+    def _breaks(self, facts: Mapping[str, Any]) -> bool:
+        held = Facts(self.pack, launch_of(self.analysis.space, facts))
+        if any(condition.truth(held) is not True for condition in self.conditions):
+            return False
+        if not self.answers:
+            return True
+        decision = self._decision(facts)
+        return all(_truth(answer, decision, True) is meant for answer, meant in self.answers)
+
+
+def _positive(answer: Answer, meant: bool) -> tuple[Answer, bool]:
+    """The same answer without a negation, where its values are few and known."""
+    if meant or answer.kind not in ANSWERS:
+        return answer, meant
+    return replace(answer, values=frozenset(ANSWERS[answer.kind]) - answer.values), True
+
+
+def _truth(answer: Answer, decision: Decision, last: bool) -> bool | None:
+    """Whether a decision is what an answer accepts; None where learning more may change it."""
+    if answer.kind == "plan":
+        if decision.state == "undetermined" and not last:
+            return None
+        chosen = decision.chosen if decision.state == "on" else None
+        held = chosen is not None and answer.selector is not None and answer.selector.matches(chosen)
+        return held if last or decision.state == "off" or not decision.better else None
+    given = {"state": decision.state, "left_alone": decision.left_alone.state, "built": decision.left_alone.built}[answer.kind]
+    if given in ("undetermined", "unknown") and not last:
+        return None
+    return given in answer.values
+
+
+def render(proofs: Sequence[Proof]) -> str:
+    """One line an invariant, and under a refuted one the launch that breaks it."""
+    lines: list[str] = []
+    for proof in proofs:
+        detail = f"  ({proof.open})" if proof.open else ""
+        lines.append(f"{proof.status:9}  {proof.invariant.id}: {proof.invariant.title}{detail}")
+        if proof.refutation is not None:
+            found = proof.refutation
+            lines.append(f"           broken for {found.fusion} in posture {found.posture} by")
+            lines.extend(f"             {name}: {_yaml(value)}" for name, value in sorted(found.facts.items()))
+            chosen = f" with {found.decision.chosen.id}" if found.decision.chosen else ""
+            lines.append(f"           where it is {found.decision.state}{chosen}: {found.decision.reason.title}")
+    counts = {status: sum(1 for proof in proofs if proof.status == status) for status in (PROVED, REFUTED, UNDECIDED)}
+    traits = {proof.traits for proof in proofs}
+    how = "traits as tabulated" if traits <= {TABULATED} else "traits free, as probed" if traits == {PROBED} else "traits tabulated and probed"
+    lines.append(f"{', '.join(f'{count} {status}' for status, count in counts.items() if count) or 'no invariants'} ({how})")
+    return "\n".join(lines)
+
+
+def _yaml(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) and value[:1].isdigit() else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+__all__ = ["PROVED", "REFUTED", "UNDECIDED", "Proof", "Refutation", "prove", "render"]

@@ -1,0 +1,1 @@
+"""Public reports read as launches, and answers compared with their labels."""
