@@ -14,6 +14,7 @@ COMMANDS = {
     "facts": ("facts", "every fact of a launch, with its origin, and what is not known"),
     "resolve": ("resolve", "the launch with what is decided written into it: command, diff or patch"),
     "exec": ("exec", "decide, log, and run the launch with what is decided written into it"),
+    "audit": ("audit", "many launches at once: what is dangerous, what is missed"),
     "diagnose": ("diagnose", "which hazards a log speaks for, and what would confirm each"),
     "check": ("check", "load a pack, look for mistakes in it, and run the cases of its rules"),
     "rule": ("rule", "one rule as a page"),

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from policy.facts import Fact, ValueProblem, plain
 from policy.values import ABSENT, Discrete, Ordered, Values
+from policy.versions import is_placeholder
 
 Truth = bool | None
 Path = tuple[str | int, ...]
@@ -262,6 +263,9 @@ def _accepted(fact: Fact, raw: Any) -> Values | SetTest:
         raise ValueProblem(f"`{fact.name}` is a set", "ask `{contains: NAME}`, `{within: [NAME, …]}` or `{overlaps: [NAME, …]}`")
     if raw is None or raw == "unknown":
         raise ValueProblem(f"`{fact.name}` cannot be compared with `{plain(raw)}`", "unknown is not a value: conditions on unknown facts are unknown by themselves")
+    for element in (raw if isinstance(raw, list) else [raw]) if fact.type == "version" else []:
+        if isinstance(element, str) and element != "absent" and element[:1] not in "<>=!" and is_placeholder(element):
+            raise ValueProblem(f"`{element}` is no version that `{fact.name}` can have", "write it as PEP 440 does: `0.6.10.post1`, or a range such as `>=0.6.10`")
     accepted = fact.values(raw)
     if not accepted:
         raise ValueProblem(f"`{written(raw)}` accepts no value of `{fact.name}`", fact.expected())

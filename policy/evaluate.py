@@ -238,7 +238,7 @@ class Evaluation:
         watched = chosen or next((by_plan[name].plan for name in [engine.plan] if name in by_plan), None)
         decision.warnings = self._warnings(watched)
         decision.against_engine = _against(decision, engine)
-        decision.audit = _audit(decision, engine)
+        decision.audit = _audit(decision, engine, choice)
         self._facts_of(decision, engine, choice, wanted_findings if self.posture == "fast" else ())
         if self.facts.presuming:
             presumed = self.facts.presumed()
@@ -270,10 +270,10 @@ class Evaluation:
         """State, reason, plan and switches."""
         if self.posture == "audit":
             decision.state = {"on": "on", "off": "off", "dies": "off"}.get(engine.state, "undetermined")
-            decision.reason = Reason("gate", engine.gate, engine.title, engine.place, engine.findings) if engine.gate else Reason("unknown", "", "the engine is not known")
+            decision.reason = Reason("gate" if engine.gate else "unknown", engine.gate, engine.title, engine.place, engine.findings)
             decision.chosen, _ = choice.plan()
             decision.better = ()
-            if engine.state == "on" and choice.impossible():
+            if engine.state == "on" and engine.built not in ("fused", "unknown"):
                 decision.reason = choice.reason()
             return
         if asked == "off":
@@ -291,7 +291,8 @@ class Evaluation:
                 decision.reason = self._gate_reason(engine)
             else:
                 decision.reason = choice.reason()
-            if engine.state == "on":
+            if engine.state == "on" and engine.built not in ("unfused", "fused"):
+                # what comes out unfused by itself needs no words: they would only repeat it
                 decision.switches = choice.turn_off()
             return
         if base is False:
@@ -509,18 +510,18 @@ def _against(decision: Decision, engine: EngineOutcome) -> str:
     return "narrower" if runs else "same"
 
 
-def _audit(decision: Decision, engine: EngineOutcome) -> str:
-    able = any(state.state == "admitted" for state in decision.able)
-    unsure = any(state.state == "undetermined" for state in decision.able)
+def _audit(decision: Decision, engine: EngineOutcome, choice: _Choice) -> str:
+    """hazard: it runs and must not; missed: it does not run, could be turned on and is worth it; agreed; undetermined."""
     if engine.state == "unknown":
         return "undetermined"
     if engine.state == "on":
-        if engine.built == "fused":
-            return "agreed"
-        return "undetermined" if engine.built == "unknown" else "hazard"
-    if decision.wanted is True and able and decision.asked != "off":
-        return "missed"
-    return "undetermined" if decision.wanted is not False and unsure and decision.asked != "off" else "agreed"
+        return {"fused": "agreed", "unknown": "undetermined"}.get(engine.built, "hazard")
+    reachable = choice.adapter is True or bool(choice.turn_on())
+    if decision.wanted is False or decision.asked == "off" or not reachable:
+        return "agreed"
+    if choice.plan()[0] is not None:
+        return "missed" if decision.wanted is True else "undetermined"
+    return "agreed" if choice.impossible() else "undetermined"
 
 
 def _digest(decision: Decision, pack: str) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from policy.decision import Because, Decision, Finding, LaunchState, PlanState, Verdict
 from policy.pack import Pack, Place
 
+WORDS = {"refuse": "refused", "warn": "warning", "note": "note"}
 MARKS = {"on": "green", "off": "red", "undetermined": "yellow"}
 CODES = {"green": "32", "red": "31", "yellow": "33", "bold": "1", "dim": "2"}
 
@@ -65,6 +66,8 @@ def headline(decision: Decision) -> str:
     """One sentence: the state and what decided it."""
     reason = decision.reason
     name = decision.fusion
+    if decision.posture == "audit" and decision.audit == "hazard":
+        return f"{name} is on and comes out {decision.left_alone.built.replace('_', ' ')} because of {reason.id}: {reason.title}"
     if decision.state == "on":
         plan = decision.chosen
         how = f"{plan.backend or plan.library}, {plan.scope.replace('_', ' ')}" if plan else ""
@@ -81,10 +84,11 @@ def headline(decision: Decision) -> str:
         "gate": f"by the engine's own gate {reason.id}".rstrip(),
         "requires": f"because of {reason.id}",
         "unwanted": "because it is not worth having here",
+        "unknown": "because",
     }.get(reason.kind, f"because of {reason.id}")
     detail = _detail(reason.findings) if reason.kind in ("gate", "needs", "unwanted") else reason.title
     conflict = " (conflict: it was asked for)" if decision.conflict else ""
-    return f"{name} is off {because}: {detail or reason.title}{conflict}"
+    return f"{name} is off {because}{' ' if reason.kind == 'unknown' else ': '}{detail or reason.title}{conflict}"
 
 
 def _detail(findings: Sequence[Finding]) -> str:
@@ -231,7 +235,7 @@ def launch_section(state: LaunchState) -> Section:
     """What is said of the launch as a whole."""
     section = Section("the launch")
     for one in state.findings:
-        section.line(f"{'refused' if one.effect == 'refuse' else 'warning'}: {one.id}: {one.title}" + (f" ({one.consequence.replace('_', ' ')})" if one.consequence else ""))
+        section.line(f"{WORDS[one.effect]}: {one.id}: {one.title}" + (f" ({one.consequence.replace('_', ' ')})" if one.consequence else ""))
         _findings(section, one.findings, 1)
     return section
 

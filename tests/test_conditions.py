@@ -116,7 +116,7 @@ def test_named_conditions_say_what_they_came_through() -> None:
     ("raw", "message", "help"),
     [
         ("frist", "no condition is named `frist`", "did you mean `first`?"),
-        ({"site.szie": 1}, "no fact is named `site.szie`", "did you mean `site.size`?"),
+        ({"site.szie": 1}, "no fact is named `site.szie`", "did you mean `site.size`"),
         ({"size": 1}, "no fact is named `size`", "did you mean `site.size`?"),
         ({"site.size": "many"}, "`site.size` takes a whole number, not `many`", "from 1 to 4"),
         ({"site.size": True}, "`site.size` takes a whole number, not `true`", "from 1 to 4"),
@@ -140,6 +140,8 @@ def test_named_conditions_say_what_they_came_through() -> None:
         ({"engine.version": ">1.0"}, "post-releases are above this", "write `>=1.0.post1`"),
         ({"engine.version": ">=1.0,2.0"}, "`2.0` is no comparison", "joined by commas"),
         ({"engine.version": "new"}, "`new` is no version", "PEP 440"),
+        ({"packages.lib": "o.6.10"}, "`o.6.10` is no version", "PEP 440"),
+        ({"packages.lib": ["1.0", "present"]}, "`present` is no version", "PEP 440"),
         ({"all": []}, "`all` and `any` take a list of conditions", ""),
         ({"any": {"site.size": 1}}, "`all` and `any` take a list of conditions", ""),
         ({}, "an empty condition", "leave `when` out"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from policy.decision import Decision, Verdict
 from policy.evaluate import evaluate
 from policy.explain import Paint, colour_paint, plain_paint, wants_colour
+from policy.launchers.found import LOST_KINDS
 from policy.launchers.inputs import Request, contradictions, launches, with_notices
 from policy.launchers.read import ReadLaunch
 from policy.load import read_pack
@@ -79,6 +80,13 @@ def decided(pack: Pack, read: ReadLaunch, options: argparse.Namespace, fusions: 
     """The verdict about one launch, what the reading found included."""
     verdict = evaluate(pack, read.launch, options.posture, fusions or None, options.strict)
     verdict.launch = with_notices(verdict.launch, read)
+    for decision in verdict.decisions:
+        if decision.asked == "off":
+            from policy.stale import stale_workaround
+
+            stale = stale_workaround(pack, read.launch, decision, options.strict)
+            if stale is not None:
+                decision.warnings = (*decision.warnings, stale)
     return verdict
 
 
@@ -98,7 +106,7 @@ def kinds_of(verdict: Verdict) -> set[str]:
         kinds.add("refused")
     if any(one.effect == "warn" for one in verdict.launch.findings):
         kinds.add("warning")
-    if any(one.id.startswith("lost-") or one.id == "lost-setting" for one in verdict.launch.findings):
+    if any(one.id in LOST_KINDS for one in verdict.launch.findings):
         kinds.add("lost-setting")
     return kinds
 

@@ -133,7 +133,7 @@ class _Record(argparse.Action):
     def _one(self, parser: _Parser, text: str) -> Any:
         value = convert(self.entry.type, str(text), parser.converters)
         choices = self.entry.choices
-        if choices is not None and value not in choices and not (value is None and "None" in choices):
+        if choices is not None and value not in choices and str(value) not in choices and not (value is None and "None" in choices):
             raise ValueError("the choices are " + ", ".join(f"`{choice}`" for choice in choices))
         return value
 

@@ -52,3 +52,11 @@ class LaunchNotice:
     message: str
     origin: Origin
     remedy: str = ""
+
+
+#: Kinds of notice about settings that were written and do not count.
+LOST_KINDS = frozenset(("lost-setting", "config-file-ignored", "false-dropped", "duplicate-setting", "duplicate-key"))
+#: Kinds of notice that only say how the reading was done.
+NOTE_KINDS = frozenset(("version-assumed", "nearest-catalogue"))
+#: Kinds of error that depend on the release, and say little where the release is not known.
+RELEASE_KINDS = frozenset(("unknown-flag", "flag-of-another-version"))

@@ -11,12 +11,16 @@ from pathlib import Path
 from policy.decision import Because, LaunchState
 from policy.facts import ValueProblem
 from policy.launch import Launch, flat
-from policy.launchers.found import FoundLaunch, LaunchNotice
+from policy.launchers.found import NOTE_KINDS, FoundLaunch, LaunchNotice
 from policy.launchers.read import ReadLaunch, device_facts, from_command, read_launch
 from policy.origin import Origin
 from policy.pack import Pack
 from policy.problems import LaunchError, Problem, Span, UsageError
 from policy.source import Document, read_json, read_text, read_yaml
+
+
+#: Effects of findings about a launch, the gravest first.
+EFFECTS = ("refuse", "warn", "note")
 
 
 @dataclass(slots=True)
@@ -176,11 +180,11 @@ def _files_of(found: FoundLaunch) -> Callable[[str], str | None]:
 
 def with_notices(state: LaunchState, read: ReadLaunch) -> LaunchState:
     """The state of the launch with what the reading found: an engine that refuses its command line is a refused launch."""
-    extra = [_because(notice, "refuse") for notice in read.errors] + [_because(notice, "warn") for notice in read.notices]
-    if not extra:
-        return state
-    findings = sorted((*state.findings, *extra), key=lambda one: one.effect != "refuse")
-    return LaunchState("refused" if any(one.effect == "refuse" for one in findings) else "warn", tuple(findings), state.unknown)
+    extra = [_because(notice, "refuse") for notice in read.errors]
+    extra.extend(_because(notice, "note" if notice.kind in NOTE_KINDS else "warn") for notice in read.notices)
+    findings = sorted((*state.findings, *extra), key=lambda one: EFFECTS.index(one.effect))
+    effects = {one.effect for one in findings}
+    return LaunchState("refused" if "refuse" in effects else "warn" if "warn" in effects else "ok", tuple(findings), state.unknown)
 
 
 def _because(notice: LaunchNotice, effect: str) -> Because:

@@ -4,13 +4,13 @@ installed, and a device profile, each with its origin."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
 from policy.facts import ValueProblem
 from policy.launch import Launch
-from policy.launchers.found import FoundLaunch, LaunchNotice, Word
+from policy.launchers.found import RELEASE_KINDS, FoundLaunch, LaunchNotice, Word
 from policy.launchers.installed import flashinfer_traits, installed_versions
 from policy.launchers.machine import machine_facts
 from policy.launchers.model_config import config_facts, find_config, read_config
@@ -94,6 +94,14 @@ def read_launch(
     return result
 
 
+def _near(error: LaunchNotice, found: FoundLaunch) -> tuple[int, ...]:
+    """The words, counted from 1, that an error about an option may be about: the option and its value."""
+    start = error.origin.argument
+    if start is None:
+        start = next((number for number, word in enumerate(found.words, 1) if word.origin == error.origin), None)
+    return () if start is None else (start, start + 1)
+
+
 def _inherited(environment: Mapping[str, str] | None, product: Product, probed: bool) -> dict[str, Word]:
     """The variables of this process that the engine would read, by allow-list."""
     if environment is None or not probed:
@@ -112,7 +120,7 @@ class _Reading:
         self.pack, self.result = pack, result
 
     def state(self, name: str, value: Any, origin: Origin) -> None:
-        if self.pack.fact(name) is None:
+        if self.pack.fact(name) is None or (isinstance(value, str) and "$" in value and name != "model.name"):
             return
         try:
             self.result.launch.state(self.pack, name, value, origin)
@@ -139,7 +147,15 @@ class _Reading:
         reader = import_module(READERS[product.name])
         settings: Settings = reader.read_command(found.words, str(single) if single is not None else None, files or (lambda name: found.files.get(name)))
         self.result.settings = settings
-        self.result.errors.extend(settings.errors)
+        unsettled = {number for number, word in enumerate(found.words, 1) if "$" in word.text}
+        for error in settings.errors:
+            if any(part in unsettled for part in _near(error, found)):
+                # the value is set by something else than this file, so that it is not known here
+                continue
+            if single is None and error.kind in RELEASE_KINDS:
+                self.result.notices.append(replace(error, message=f"{error.message}, in the release that is assumed"))
+            else:
+                self.result.errors.append(error)
         self.result.notices.extend(settings.notices)
         for name, maps in product.settings.items():
             setting = settings.get(name)

@@ -33,7 +33,7 @@ class Completion:
     def next(self, launch: Launch, asked: Iterable[str], last: bool) -> Launch | None:
         """The launch with one asked fact more, or None where nothing is left to fill in."""
         for name in sorted(asked, key=lambda one: (one != "engine.name", one != "engine.version", one)):
-            if name in self.taken or self._settled(launch, name):
+            if self._settled(launch, name):
                 continue
             for facts, where in self._offers(launch, name, last):
                 changed = self._stated(launch, facts, where)
@@ -50,7 +50,7 @@ class Completion:
         took = False
         for name, value in facts.items():
             fact = self.pack.fact(name)
-            if fact is None or name in self.taken:
+            if fact is None:
                 continue
             values = fact.values(value, self.pack.releases_of(name))
             held = changed.given.get(name)
@@ -67,7 +67,7 @@ class Completion:
         if name in self.own:
             yield {name: self.own[name]}, "the report's configuration"
         if name == "engine.name":
-            yield self._engine(launch)
+            yield from self._engine(launch)
         if name == "engine.version":
             version = self._release(launch)
             if version is not None:
@@ -77,29 +77,42 @@ class Completion:
             inside = [release for release in self.pack.releases_of(name) if release in held.values]
             if inside:
                 yield {name: str(inside[-1])}, "the newest release in the report's range"
+        if name == "device.gpus_per_node" and self._gpus_per_node(launch):
+            yield {name: self._gpus_per_node(launch)}, "the report's ranks over its nodes"
+        for special in PROFILE["special"]:
+            if name in special["launch"] and (set(special.get("fusions", ())) & set(self.fusions) or self._holds(launch, special.get("where"))):
+                yield {name: special["launch"][name]}, "the profile"
         if name in PROFILE["launch"]:
             yield {name: PROFILE["launch"][name]}, "the profile"
         if last and name in PROFILE["last"]:
             yield {name: PROFILE["last"][name]}, "the profile, as a probe"
 
-    def _engine(self, launch: Launch) -> tuple[Mapping[str, Any], str]:
-        """The engine of the platform; where a report is about a library, the adapter builds what is asked for."""
-        platform = launch.given.get("device.platform")
-        word = platform.values.single() if platform else None
+    def _engine(self, launch: Launch) -> Iterable[tuple[Mapping[str, Any], str]]:
+        word = self._given(launch, "device.platform")
         if word in PROFILE["engines"]:
-            return {"engine.name": PROFILE["engines"][word]}, "the platform's engine"
-        asked = {f"request.{fusion}": "on" for fusion in self.fusions if f"request.{fusion}" not in launch.given}
-        return {"runtime.builder": "adapter", **asked}, "a report about a library"
+            yield {"engine.name": PROFILE["engines"][word]}, "the platform's engine"
+
+    def _holds(self, launch: Launch, where: Mapping[str, Any] | None) -> bool:
+        return bool(where) and all(self._given(launch, name) == value for name, value in where.items())  # type: ignore[union-attr]
+
+    def _given(self, launch: Launch, name: str) -> Any:
+        held = launch.given.get(name)
+        return held.values.single() if held else None
+
+    def _gpus_per_node(self, launch: Launch) -> int | None:
+        """GPUs of a node where the report's ranks fill its nodes."""
+        sizes = [self._given(launch, f"parallel.{name}") or 1 for name in ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")]
+        nodes = self._given(launch, "parallel.nodes")
+        ranks = sizes[0] * sizes[1] * sizes[2]
+        return ranks // nodes if isinstance(nodes, int) and nodes > 1 and ranks % nodes == 0 else None
 
     def _release(self, launch: Launch) -> tuple[str, str] | None:
         """The newest release that requires no newer FlashInfer than the report's, or that of the report's date."""
-        given = launch.given.get("engine.name")
-        name = given.values.single() if given else None
+        name = self._given(launch, "engine.name")
         product = self.pack.engine(name) if isinstance(name, str) else None
         if product is None:
             return None
-        library = launch.given.get("packages.flashinfer-python")
-        wanted = library.values.single() if library else None
+        wanted = self._given(launch, "packages.flashinfer-python")
         if wanted is not None and product.pins:
             fitting = [version for version, pins in sorted(product.pins.items()) if _pinned(pins) is not None and _pinned(pins) <= wanted]  # type: ignore[operator]
             if fitting:

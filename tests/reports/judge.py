@@ -17,7 +17,7 @@ from policy.origin import Origin
 from policy.pack import Pack
 from policy.problems import LaunchError
 from tests.reports.complete import Completion
-from tests.reports.read import MAPPING, read_report
+from tests.reports.read import MAPPING, read_launch
 
 REASONS: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "reasons.yaml").read_text(encoding="utf-8"))
 #: How an answer is looked at: the launch as it is; what it is able to; what it is able to if the adapter builds.
@@ -55,7 +55,7 @@ def judge_report(pack: Pack, report: Mapping[str, Any], complete: bool) -> tuple
     """Every labelled answer of a report, and its keys that were not read."""
     answers = report.get("resolved_for_facts") or []
     fusions = [name for name in dict.fromkeys(fusion_of(answer["fusion"]) for answer in answers) if name in pack.fusions]
-    facts, unmapped = read_report(report, fusions, report.get("facts") or {})
+    facts, unmapped = read_launch(report, fusions)
     try:
         launch = Launch.of(pack, facts, Origin("facts", "the report"))
     except LaunchError as error:
@@ -74,17 +74,16 @@ def _judge(pack: Pack, report: Mapping[str, Any], launch: Launch, answer: Mappin
     if fusion != "*" and fusion not in pack.fusions:
         judgement.verdict, judgement.got = "wrong", f"the pack has no fusion `{fusion}`"
         return judgement
-    completion = Completion(pack, report, fusions) if complete else None
-    views = VIEWS if answer["decision"] == "on" else VIEWS[:1]
+    views = VIEWS if answer["decision"] in ("on", "warn") and fusion != "*" else VIEWS[:1]
     for view, posture, changes in views:
+        completion = Completion(pack, report, fusions) if complete else None
         attempt = _settled(pack, launch.with_facts(pack, changes) if changes else launch, fusion, posture, answer, completion)
         attempt.report, attempt.kind, attempt.view = judgement.report, judgement.kind, view
+        attempt.filled = dict(completion.taken) if completion else {}
         if judgement.got == "" or attempt.verdict == "right" or (judgement.verdict == "wrong" and attempt.verdict != "wrong"):
             judgement = attempt
         if judgement.verdict == "right":
             break
-    if completion is not None:
-        judgement.filled = dict(completion.taken)
     if judgement.verdict in ("wrong", "undetermined") and any(one["report"] == judgement.report and one["fusion"] == fusion for one in REASONS["disagreements"]):
         judgement.verdict = "argued"
     return judgement

@@ -30,6 +30,15 @@ def read_report(report: Mapping[str, Any], fusions: list[str], keys: Mapping[str
     return {name: value for name, value in found.items() if value is not None}, unmapped
 
 
+def read_launch(report: Mapping[str, Any], fusions: list[str]) -> tuple[Facts, list[str]]:
+    """The facts of a report's launch, those that its silence leaves open included, and its keys that were not read."""
+    keys = report.get("facts") or {}
+    found, unmapped = read_report(report, fusions, keys)
+    if "engine" not in keys and found.get("device.platform", "cuda") == "cuda":
+        found = {**MAPPING["library"], **{f"request.{fusion}": "on" for fusion in fusions}, **found}
+    return {**{name: "unknown" for name in MAPPING["silent"]}, **found}, unmapped
+
+
 def _read(entry: Mapping[str, Any], raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
     also = dict(entry.get("also", {}))
     if "facts" in entry:

@@ -1,0 +1,125 @@
+"""What an audit reports: one flat list of findings over all launches, and its forms for other programs."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+from xml.sax.saxutils import quoteattr
+
+from policy.decision import Because, Decision, Verdict
+from policy.explain import headline
+from policy.launchers.found import LOST_KINDS
+from policy.pack import Pack
+
+KINDS = ("refused", "hazard", "conflict", "lost-setting", "warning", "missed", "undetermined")
+LEVELS = {"refused": "error", "hazard": "error", "conflict": "error", "lost-setting": "warning", "warning": "warning", "missed": "note", "undetermined": "note"}
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """One finding about one launch: its kind, the id of what it is about, a sentence, and the place in the user's file."""
+
+    kind: str
+    id: str
+    message: str
+    launch: str
+    file: str = ""
+    line: int = 0
+    fusion: str = ""
+    waived: bool = False
+
+
+def reported(verdict: Verdict, launch: str, place: tuple[str, int]) -> list[Reported]:
+    """The findings of one verdict, the worst kinds first."""
+    file, line = place
+    found = [_of_launch(one, launch, place) for one in verdict.launch.findings if one.effect != "note"]
+    open_ = [decision for decision in verdict.decisions if _kind(decision) == "undetermined"]
+    if open_:
+        facts = Counter(name for decision in open_ for name in decision.unknown_facts)
+        message = f"{len(open_)} fusions are undetermined" + (f", for want of {', '.join(name for name, _ in facts.most_common(4))}" if facts else "") + f": {', '.join(decision.fusion for decision in open_[:4])}"
+        found.append(Reported("undetermined", "undetermined", message + (", …" if len(open_) > 4 else ""), launch, file, line))
+    for decision in verdict.decisions:
+        kind = _kind(decision)
+        if kind is not None and kind != "undetermined":
+            found.append(Reported(kind, decision.reason.id or decision.reason.kind, headline(decision), launch, file, line, decision.fusion))
+        found.extend(Reported("warning", one.id, f"{decision.fusion}: {one.title}", launch, file, line, decision.fusion) for one in decision.warnings)
+    return sorted(dict.fromkeys(found), key=lambda one: (KINDS.index(one.kind), one.fusion, one.id))
+
+
+def _kind(decision: Decision) -> str | None:
+    if decision.conflict:
+        return "conflict"
+    return decision.audit if decision.audit in ("hazard", "missed", "undetermined") else None
+
+
+def _of_launch(one: Because, launch: str, place: tuple[str, int]) -> Reported:
+    kind = "refused" if one.effect == "refuse" else "lost-setting" if one.id in LOST_KINDS else "warning"
+    where, _, message = one.title.partition(": ")
+    parts = where.split(" ")[0].split(":")
+    if message and len(parts) >= 2 and parts[1].isdigit():
+        return Reported(kind, one.id, message, launch, parts[0], int(parts[1]))
+    return Reported(kind, one.id, one.title, launch, *place)
+
+
+def as_sarif(findings: Sequence[Reported], pack: Pack, version: str) -> str:
+    """SARIF 2.1.0."""
+    rules: dict[str, dict[str, Any]] = {}
+    results = []
+    for one in findings:
+        rule = pack.rules.get(one.id)
+        rules.setdefault(
+            one.id,
+            {
+                "id": one.id,
+                "shortDescription": {"text": rule.title if rule else one.id.replace("-", " ")},
+                **({"fullDescription": {"text": rule.why}} if rule and rule.why else {}),
+                **({"help": {"text": rule.fix}} if rule and rule.fix else {}),
+            },
+        )
+        result: dict[str, Any] = {"ruleId": one.id, "level": LEVELS[one.kind], "message": {"text": one.message}, "properties": {"kind": one.kind, "launch": one.launch}}
+        if one.file:
+            result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": one.file.replace("\\", "/")}, "region": {"startLine": max(1, one.line)}}}]
+        if one.waived:
+            result["suppressions"] = [{"kind": "external"}]
+        results.append(result)
+    driver = {"name": "fusion-policy", "version": version, "informationUri": "https://github.com/fusion-policy/fusion-policy", "rules": list(rules.values())}
+    return json.dumps({"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}, indent=1) + "\n"
+
+
+def as_github(findings: Iterable[Reported]) -> str:
+    """Workflow commands that annotate files."""
+    words = {"error": "error", "warning": "warning", "note": "notice"}
+    lines = []
+    for one in findings:
+        if one.waived:
+            continue
+        place = f"file={_property(one.file)},line={max(1, one.line)}," if one.file else ""
+        lines.append(f"::{words[LEVELS[one.kind]]} {place}title={_property(f'{one.kind}: {one.id}')}::{_data(one.message)}")
+    return "".join(line + "\n" for line in lines)
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def as_junit(findings: Sequence[Reported], launches: Sequence[str], failing: set[str]) -> str:
+    """One test case a launch; findings of the failing kinds are failures, the others are printed."""
+    cases = []
+    failures = 0
+    for launch in launches:
+        mine = [one for one in findings if one.launch == launch]
+        bad = [one for one in mine if one.kind in failing and not one.waived]
+        failures += bool(bad)
+        body = "".join(f"<failure type={quoteattr(one.kind)} message={quoteattr(one.message)}/>" for one in bad)
+        rest = [f"{one.kind}: {one.message}" for one in mine if one not in bad]
+        if rest:
+            body += "<system-out>" + "\n".join(rest).replace("&", "&amp;").replace("<", "&lt;") + "</system-out>"
+        cases.append(f"<testcase classname={quoteattr('fusion-policy')} name={quoteattr(launch)}>{body}</testcase>")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="fusion-policy" tests="{len(launches)}" failures="{failures}">{"".join(cases)}</testsuite>\n'

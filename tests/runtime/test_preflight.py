@@ -1,0 +1,47 @@
+"""The preflight as a user starts it; on a machine without GPU or library it ends cleanly with the reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.library import write_library
+
+pytest.importorskip("torch", reason="torch is not installed: the preflight needs it")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def preflight(*arguments: str, path: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)])), "CUDA_VISIBLE_DEVICES": "", "RES_OPTIONS": "timeout:1 attempts:1"}
+    return subprocess.run([sys.executable, "-m", "policy.runtime.preflight", "--deadline", "20", *arguments], capture_output=True, text=True, env=environment, timeout=120, check=False)
+
+
+def test_without_gpu(tmp_path: Path) -> None:
+    done = preflight("--processes", "2", path=str(write_library(tmp_path, "0.7.4")))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("unfused: there is no CUDA device (all 2 ranks)\n  rank 0, static, device.platform\n"), done.stdout
+
+
+def test_json_feeds_facts(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    done = preflight("--processes", "1", "--format", "json", "--output", str(report), "--require-fused", path=str(write_library(tmp_path / "library", "0.7.4")))
+    assert done.returncode == 1, "unfused, and fused was required"
+    document = json.loads(report.read_text())
+    assert document["outcome"] == "unfused"
+    assert document["facts"]["packages.flashinfer-python"] == "0.7.4"
+    assert document["facts"]["device.platform"] == "cpu"
+    from policy.launch import Launch
+    from policy.load import read_pack
+
+    Launch.of(read_pack(), document["facts"])
+
+
+def test_bad_usage() -> None:
+    done = preflight("--processes", "2", "--tensor-parallel-size", "3")
+    assert done.returncode == 2
+    assert "2 ranks cannot be divided into groups of `3`" in done.stderr
