@@ -57,6 +57,20 @@ def main() -> int:
     return command()
 
 
+def vllm_plugin() -> None:
+    """vLLM's entry point (`vllm.general_plugins`)."""
+    from policy.launchers.plugins.vllm import register
+
+    register()
+
+
+def sglang_plugin() -> None:
+    """SGLang's entry point (`sglang.srt.plugins`)."""
+    from policy.launchers.plugins.sglang import register
+
+    register()
+
+
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
         import policy
@@ -66,7 +80,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted((*_NAMES, "ShadowedPolicyError", "main"))
+    return sorted((*_NAMES, "ShadowedPolicyError", "main", "sglang_plugin", "vllm_plugin"))
 
 
 if __name__ == "__main__":

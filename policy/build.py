@@ -68,14 +68,18 @@ class _Vocabulary:
         return did_you_mean(name, (*self.known(), *self.conditions, *self.private))
 
 
-def build(sources: list[Source], name: str, version: str, digest: str, folder: str) -> Pack:
+#: Whether the fields of a rule that a table makes have the shape of a rule; complains through the source where not.
+Shaped = Callable[[Source, Path, Mapping[str, Any]], bool]
+
+
+def build(sources: list[Source], name: str, version: str, digest: str, folder: str, shaped: Shaped | None = None) -> Pack:
     """The pack. Defects are reported through the sources; with any of them the result is not to be used."""
-    return _Builder(sources, Pack(name, version, digest, folder, {}, {}, {}, {}, {}, {}, {})).build()
+    return _Builder(sources, Pack(name, version, digest, folder, {}, {}, {}, {}, {}, {}, {}), shaped).build()
 
 
 class _Builder:
-    def __init__(self, sources: list[Source], pack: Pack) -> None:
-        self.sources, self.pack = sources, pack
+    def __init__(self, sources: list[Source], pack: Pack, shaped: Shaped | None) -> None:
+        self.sources, self.pack, self.shaped = sources, pack, shaped
         self.vocabulary = _Vocabulary(pack.fact, pack.conditions, {}, lambda: list(pack.facts))
 
     def of(self, *kinds: str) -> Iterator[Source]:
@@ -95,6 +99,7 @@ class _Builder:
         self._order()
         for source in self.of("product"):
             self._product(source)
+        self._orphans()
         for source in self.of("rule"):
             self._rule(source, source.value, (), "")
         for source in self.of("table"):
@@ -102,6 +107,17 @@ class _Builder:
         for source in self.of("device"):
             self._device(source)
         return self.pack
+
+    def _orphans(self) -> None:
+        """Files that no part of the pack would ever read."""
+        for source in self.of("traits", "gate", "switches", "pins", "defaults", "settings"):
+            folder = source.file.split("/")[1]
+            if folder not in self.pack.products:
+                source.complain((), f"the folder `products/{folder}` has no product.yaml", "write one with product, title, role and package")
+        for kind, name in (("manifest", "name"), ("conditions", "conditions")):
+            for source in [*self.of(kind)][1:]:
+                if "_" not in source.file:  # `conditions_NAME.yaml` stands beside `conditions.yaml`
+                    source.complain((name,), f"a second `{source.file.rpartition('.')[0]}` file", "keep one of them", key=True)
 
     # --- facts and conditions ---
 
@@ -114,9 +130,20 @@ class _Builder:
                 continue
             fact = Fact(name=name, **{**raw, "choices": tuple(raw.get("choices") or ())})
             self.pack.facts[name] = fact
+            self._domain(source, path, fact)
             for use in ("assume", "presume"):
                 if raw.get(use) is not None:
                     self._value(source, (*path, use), fact, raw[use])
+
+    def _domain(self, source: Source, path: Path, fact: Fact) -> None:
+        """A domain that has values, said in the way of its type."""
+        if fact.choices and fact.type not in ("text", "set"):
+            source.complain((*path, "choices"), f"`choices` are for texts and sets, and `{fact.name}` is of the type {fact.type}", "", key=True)
+        for bound in ("minimum", "maximum"):
+            if getattr(fact, bound) is not None and fact.type not in ("integer", "number"):
+                source.complain((*path, bound), f"`{bound}` is for numbers, and `{fact.name}` is of the type {fact.type}", "", key=True)
+        if fact.minimum is not None and fact.maximum is not None and fact.minimum > fact.maximum:
+            source.complain((*path, "minimum"), f"`minimum` {fact.minimum:g} is above `maximum` {fact.maximum:g}", "", key=True)
 
     def _derivations(self) -> None:
         """What a derived fact is computed from is declared too."""
@@ -190,7 +217,7 @@ class _Builder:
         for number, row in enumerate(rows):
             here = (*path, number)
             since = self._version(source, row["since"], (*here, "since"))
-            if found and since <= found[-1][0]:
+            if found and since <= found[-1][0] and parse_version(str(row["since"])) is not None:
                 source.complain((*here, "since"), f"`{since}` is not above the row before it", "rows ascend")
             found.append((since, read(row, here)))
         if through is not None and found and through < found[-1][0]:
@@ -219,6 +246,8 @@ class _Builder:
 
     def _fusion(self, source: Source) -> None:
         raw = source.value
+        if raw["fusion"] in self.pack.fusions:
+            source.complain(("fusion",), f"the fusion `{raw['fusion']}` stands twice", "")
         plans = []
         for number, one in enumerate(raw["plans"]):
             path: Path = ("plans", number)
@@ -268,6 +297,10 @@ class _Builder:
     def _product(self, source: Source) -> None:
         raw = source.value
         name, role = raw["product"], raw["role"]
+        if source.file.split("/")[1:2] != [name]:
+            source.complain(("product",), f"the product `{name}` lies in the folder `{source.file.rpartition('/')[0]}`", f"name the folder `products/{name}`")
+        if name in self.pack.products:
+            source.complain(("product",), f"the product `{name}` stands twice", "")
         through = self._version(source, raw["through"], ("through",)) if raw.get("through") else None
         releases = tuple(sorted(self._version(source, release, ("releases", number)) for number, release in enumerate(raw.get("releases", []))))
         version_fact = "engine.version" if role == "engine" else f"packages.{raw['package']}"
@@ -290,15 +323,22 @@ class _Builder:
             elif part.kind == "switches":
                 switches.extend(self._switch(part, one, ("switches", number)) for number, one in enumerate(part.value["switches"]))
             elif part.kind == "pins":
-                pins.update({self._version(part, version, ("pins", version)): wanted for version, wanted in part.value["pins"].items()})
+                self._join(part, "pins", pins, {self._version(part, version, ("pins", version)): wanted for version, wanted in part.value["pins"].items()})
             elif part.kind == "defaults":
                 self._defaults(part, defaults)
             elif part.kind == "settings":
-                settings.update(self._settings(part, "settings"))
-                environment.update(self._settings(part, "environment"))
+                self._join(part, "settings", settings, self._settings(part, "settings"))
+                self._join(part, "environment", environment, self._settings(part, "environment"))
         self.pack.products[name] = Product(
             name, raw["title"], role, raw["package"], version_fact, releases, through, traits, gates, tuple(switches), pins, defaults, settings, environment
         )
+
+    def _join(self, source: Source, section: str, into: dict[Any, Any], found: Mapping[Any, Any]) -> None:
+        """Add what one file says; what another file has said already is a problem."""
+        for name in found:
+            if name in into:
+                source.complain((section, str(name)), f"`{name}` stands in another file of the product too", "keep one of them", key=True)
+        into.update(found)
 
     def _settings(self, source: Source, section: str) -> dict[str, tuple[SettingMap, ...]]:
         found: dict[str, tuple[SettingMap, ...]] = {}
@@ -319,6 +359,8 @@ class _Builder:
         for leaf, raw in source.value["traits"].items():
             name, path = f"traits.{namespace}.{leaf}", ("traits", leaf)
             fact = self.pack.fact(name)
+            if name in into:
+                source.complain(path, f"the trait `{name}` stands in another file of the product too", "keep one of them", key=True)
             if fact is None:
                 source.complain(path, f"no fact is declared for the trait `{name}`", did_you_mean(name, self.pack.facts) or "declare it in facts/traits.yaml")
                 continue
@@ -382,6 +424,8 @@ class _Builder:
         for name, raw in source.value["defaults"].items():
             path: Path = ("defaults", name)
             fact = self.pack.fact(name)
+            if name in into:
+                source.complain(path, f"`{name}` stands in another file of the product too", "keep one of them", key=True)
             if fact is None:
                 source.complain(path, f"no fact is named `{name}`", self.vocabulary.suggest(name), key=True)
                 continue
@@ -398,6 +442,8 @@ class _Builder:
 
     def _rule(self, source: Source, raw: Mapping[str, Any], path: Path, table: str) -> None:
         name = raw["id"]
+        if name in RESERVED:
+            source.complain((*path, "id"), f"`{name}` cannot name a rule", "findings have that name already")
         if name in self.pack.rules:
             source.complain((*path, "id"), f"the rule `{name}` stands twice", f"the other is in {self.pack.rules[name].place}")
             return
@@ -430,6 +476,7 @@ class _Builder:
             tuple(raw.get("references", ())),
             raw.get("verified"),
             raw.get("confidence", "read in source"),
+            raw.get("settles", False),
             raw.get("asks", False),
             tuple(Case(case["name"], case["launch"], case["expect"]) for case in raw.get("cases", [])),
             raw.get("retired", ""),
@@ -453,9 +500,13 @@ class _Builder:
     def _table(self, source: Source) -> None:
         raw = source.value
         columns = {column for row in raw["rows"] for column in row}
+        spoken = {"id", *raw.get("keys", {}), *RULE_FIELDS, *_named_columns([raw["rule"], *raw.get("also", {}).values()], columns)}
         held: list[Any] = []
         for number, row in enumerate(raw["rows"]):
             path: Path = ("rows", number)
+            for column in row:
+                if column not in spoken:
+                    source.complain((*path, column), f"nothing speaks of the column `{column}`", did_you_mean(column, spoken) or f"name it in `keys`, or as `{{{column}}}` in a text", key=True)
             keys = {fact: row[column] for column, fact in raw.get("keys", {}).items() if column in row}
             here = [part for part in (keys or None, row.get("when")) if part is not None]
             held.append({"all": here} if here else True)
@@ -476,19 +527,46 @@ class _Builder:
         missing = [field for field in ("title", "effect") if not merged.get(field)]
         for field in missing:
             source.complain(path, f"the row has no `{field}`, and the table gives none", "")
-        if not missing:
-            self._rule(source, merged, path, source.value["table"])
+        if not missing and (self.shaped is None or self.shaped(source, path, merged)):
+            self._rule(_Row(source, path), merged, path, source.value["table"])
 
     def _device(self, source: Source) -> None:
         raw = source.value
+        if raw["device"] in self.pack.devices:
+            source.complain(("device",), f"the device `{raw['device']}` stands twice", "")
         for name, value in raw["facts"].items():
             self._given(source, ("facts", name), name, value)
         self.pack.devices[raw["device"]] = Device(raw["device"], raw["title"], raw["facts"], tuple(raw.get("matches", ())), tuple(raw.get("references", ())))
 
 
+#: What findings that come from no rule are called.
+RESERVED = ("call", "needs", "request", "requires")
+
 RULE_FIELDS = (
-    "title", "plans", "when", "effect", "limit", "consequence", "why", "fix", "symptoms", "references", "verified", "confidence", "asks", "retired", "cases",
+    "title", "plans", "when", "effect", "limit", "consequence", "why", "fix", "symptoms", "references", "verified", "confidence", "settles", "asks", "retired", "cases",
 )  # fmt: skip
+
+
+class _Row:
+    """A row of a table as the source of a rule: a defect of what all rows share is reported where it is written, once."""
+
+    def __init__(self, source: Source, path: Path) -> None:
+        self.source, self.path = source, path
+        self.kind, self.file, self.value = source.kind, source.file, source.value
+        self.shared: Mapping[str, Any] = source.value["rule"]
+        self.row: Mapping[str, Any] = source.value[path[0]][path[1]]
+
+    def place(self, path: Path) -> Place:
+        return self.source.place(path)
+
+    def complain(self, path: Path, message: str, help: str, key: bool = False) -> None:
+        inside = path[len(self.path) :]
+        column = next((column for column, fact in self.value.get("keys", {}).items() if fact == inside[-1] and column in self.row), None) if inside[:1] == ("when",) else None
+        if column is not None:
+            path = (*self.path, column)
+        elif inside and inside[0] not in self.row and inside[0] in self.shared:
+            path = ("rule", *inside)
+        self.source.complain(path, message, help, key)
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ COMMANDS = {
     "resolve": ("resolve", "the launch with what is decided written into it: command, diff or patch"),
     "exec": ("exec", "decide, log, and run the launch with what is decided written into it"),
     "audit": ("audit", "many launches at once: what is dangerous, what is missed"),
+    "doctor": ("doctor", "is the plug-in loaded, do versions match, what is not known here"),
     "diagnose": ("diagnose", "which hazards a log speaks for, and what would confirm each"),
     "check": ("check", "load a pack, look for mistakes in it, and run the cases of its rules"),
     "rule": ("rule", "one rule as a page"),
@@ -44,6 +45,10 @@ def parser_for(name: str | None = None) -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # a name that the terminal cannot show is shown escaped, not as a traceback
+            stream.reconfigure(errors="backslashreplace")
     given = list(sys.argv[1:] if words is None else words)
     launch: list[str] = []
     if "--" in given:
@@ -54,18 +59,23 @@ def main(words: Sequence[str] | None = None) -> int:
         from policy.pack import did_you_mean
 
         return _fail(f"`{first}` is no command", did_you_mean(first, COMMANDS) or f"commands: {', '.join(COMMANDS)}")
-    parser = parser_for(first or "-")
-    options = parser.parse_args(given)
-    if options.version:
-        return _version()
-    if options.name is None:
-        parser.print_help()
-        return 0
-    options.launch = launch
     from policy.problems import PolicyError
 
+    parser = parser_for(first or "-")
+    options = parser.parse_args(given)
+    options.launch = launch
     try:
-        return int(import_module(f"policy.commands.{COMMANDS[options.name][0]}").run(options))
+        if options.version:
+            ending = _version()
+        elif options.name is None:
+            parser.print_help()
+            ending = 0
+        else:
+            ending = int(import_module(f"policy.commands.{COMMANDS[options.name][0]}").run(options))
+        # a reader that went away is met here, and not at the end of the process
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return ending
     except PolicyError as error:
         print(f"policy: {error}" if not any(problem.span for problem in error.problems) else str(error), file=sys.stderr)
         return 2
@@ -73,6 +83,10 @@ def main(words: Sequence[str] | None = None) -> int:
         # the reader went away; nothing more can be said to it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        place = f" `{error.filename}`" if error.filename else ""
+        return _fail(f"cannot read or write{place}: {(error.strerror or str(error)).lower()}", "look at the path, its permissions and the space left")
     except KeyboardInterrupt:
         return 130
 

@@ -64,7 +64,7 @@ def load_compiled(root: FilePath, digest: str) -> Pack | None:
                 data = json.loads(stream.read())
             sources: list[Source] = [CompiledSource(*parts) for parts in data["sources"]]
             return build(sources, data["name"], data["version"], digest, str(root))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue
     return None
 

@@ -31,7 +31,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Because:
-    """One reason for the state of a plan or a launch: a rule's id, or `needs`, `call`, `requires`, `request`."""
+    """One reason for the state of a plan or a launch: a rule's id, or `needs`, `call`, `requires`, `request`. `settles` says
+    that the engine gives the plan up before it creates anything, so that no other consequence follows."""
 
     id: str
     effect: str
@@ -41,6 +42,7 @@ class Because:
     title: str = ""
     place: Place | None = None
     evidence: str = ""
+    settles: bool = False
 
     def as_json(self) -> dict[str, Any]:
         """The stable keys of a reason."""

@@ -112,6 +112,7 @@ class RuleDocument(Document):
     references: list[str] = Field(default_factory=list)
     verified: VerifiedDocument | None = None
     confidence: Literal["read in source", "stated in public", "inferred"] = "read in source"
+    settles: bool = Field(False, description="the engine gives the plan up before it creates anything, so that no other consequence of the plan follows")
     asks: bool = Field(False, description="the rule may ask for facts that no other rule of its fusion asks for")
     retired: str = Field("", description="why the rule no longer applies; its id is never used again")
     cases: list[CaseDocument] = Field(default_factory=list)
@@ -284,7 +285,7 @@ class DeviceDocument(Document):
 
 class InvariantDocument(Document):
     """What no launch, or every launch, must be: one of `never`, `always`, `implies`. Conditions may also ask for `plan`,
-    `state`, `left_alone`, `built` and `switch`."""
+    `state`, `left_alone`, `built`, `switch` and `asked`."""
 
     title: str = Field(min_length=1)
     why: str = Field(min_length=1)

@@ -218,11 +218,16 @@ def _built(chain: Chain, able: Mapping[str, PlanState]) -> str:
 
 def _outcomes(state: PlanState) -> set[str]:
     """What may come of one plan: its worst certain consequence, every worse possible one, and nothing where the call may
-    not take its form."""
+    not take its form. Where the engine gives the plan up before it creates anything, that is all that comes of it."""
+    settling = [one for one in state.because if one.settles]
+    certainly = next((one for one in settling if one.truth is True), None)
+    if certainly is not None:
+        return {certainly.consequence or "unfused"}
     certain = max((SEVERITY[one.consequence or "unfused"] for one in state.because if one.truth is True), default=0)
     found = {next((name for name, weight in SEVERITY.items() if weight == certain), "fused")}
     for one in state.because:
         consequence = one.consequence or "unfused"
         if one.truth is None and (SEVERITY[consequence] > certain or one.id == "call"):
             found.add(consequence)
+    found.update(one.consequence or "unfused" for one in settling)
     return {"fused" if name == "slower" else name for name in found}

@@ -83,7 +83,7 @@ class Evaluation:
     def because(self, rule: Rule) -> Because:
         """A rule as a reason."""
         truth, mets = self.rule(rule)
-        return Because(rule.id, rule.effect, truth, rule.consequence, self.findings(mets), rule.title, rule.place, rule.evidence)
+        return Because(rule.id, rule.effect, truth, rule.consequence, self.findings(mets), rule.title, rule.place, rule.evidence, rule.settles)
 
     # --- the launch as a whole ---
 
@@ -482,8 +482,8 @@ class _Choice:
         return tuple(SwitchUse(switch.kind, switch.text, way) for switch in self.sure if switch.turn == way and switch.kind != "none")
 
 
-def _weight(reason: Because) -> tuple[int, int, str]:
-    return (0 if reason.truth is True else 1, -SEVERITY.get(reason.consequence or "", 0), reason.id)
+def _weight(reason: Because) -> tuple[int, bool, int, str]:
+    return (0 if reason.truth is True else 1, not reason.settles, -SEVERITY.get(reason.consequence or "", 0), reason.id)
 
 
 def _unit(quantity: str) -> str:

@@ -162,6 +162,8 @@ class Fact:
         if raw is ABSENT or raw == "absent":
             return self._exactly(self.value(raw))
         if isinstance(raw, dict) and set(raw) == {"any_of"}:
+            if not isinstance(raw["any_of"], list | tuple) or not raw["any_of"]:
+                raise ValueProblem("`any_of` takes a list of sets", "write `{any_of: [[NAME, …], [NAME, …]]}`")
             return Discrete(frozenset(self._read_set(element) for element in raw["any_of"]))
         return self._exactly(self._read_set(raw))
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -17,11 +17,15 @@ from policy.conditions import Path
 from policy.facts import plain
 from policy.pack import Pack, Place, did_you_mean
 from policy.problems import PackError, Problem, Span
-from policy.source import Document, read_text, read_yaml
+from policy.source import MAX_BYTES, Document, read_text, read_yaml
 
 FOLDERS = {"facts": "facts", "tables": "table", "fusions": "fusion", "devices": "device", "invariants": "invariants"}
 #: What a product's file is by the first word of its name: `traits.yaml`, `traits_hazards.yaml`.
 PRODUCT_FILES = {"product": "product", "traits": "traits", "switches": "switches", "pins": "pins", "defaults": "defaults", "settings": "settings"}
+#: What is expected where a value is of the wrong type.
+EXPECTED = {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping", "string_type": "text", "bool_type": "true or false", "int_type": "a whole number", "float_type": "a number"}
+#: Kinds of files that others build on: where one is broken, nothing is said about what the rest means.
+FOUNDATION = {"manifest", "facts", "conditions", "fusion", "product", "traits"}
 #: Files of a product that its own doors read; no part of the decision.
 OTHER_PRODUCT_FILES = ("runtime",)
 
@@ -80,10 +84,16 @@ def pack_files(folder: FilePath) -> list[FilePath]:
 
 
 def digest_of(folder: FilePath, files: Iterable[FilePath]) -> str:
-    """SHA-256 over the paths and bytes of the files, shortened to 16 hexadecimal digits."""
+    """SHA-256 over the paths and bytes of the files, shortened to 16 hexadecimal digits. A file that cannot be read, which
+    loading the pack reports, counts by its path alone."""
     total = hashlib.sha256()
     for path in files:
-        total.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+        total.update(path.relative_to(folder).as_posix().encode("utf-8", "surrogateescape") + b"\0")
+        try:
+            total.update(b"+" + path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_BYTES else b"-")
+        except OSError:
+            total.update(b"-")
+        total.update(b"\0")
     return total.hexdigest()[:16]
 
 
@@ -91,7 +101,7 @@ def kind_of(relative: FilePath) -> str | None:
     """What a file is by its path below the pack; None for a file that belongs nowhere, `` for one that is not read."""
     parts, stem = relative.parts, relative.stem
     if len(parts) == 1:
-        return {"pack": "manifest", "conditions": "conditions"}.get(stem)
+        return "manifest" if stem == "pack" else "conditions" if stem.partition("_")[0] == "conditions" else None
     if parts[0] == "products":
         if len(parts) == 3:
             return "" if stem in OTHER_PRODUCT_FILES else PRODUCT_FILES.get(stem.partition("_")[0])
@@ -104,8 +114,7 @@ def kind_of(relative: FilePath) -> str | None:
 def read_pack(folder: str | FilePath | None = None, compiled: bool = True) -> Pack:
     """The pack in `folder` (the one that comes with the package where left out). Raises `PackError` with every problem."""
     root = FilePath(folder) if folder is not None else default_folder()
-    if not root.is_dir():
-        raise PackError([Problem("there is no such folder", Span(str(root)), "name a folder with a pack.yaml")])
+    be_folder(root)
     files = pack_files(root)
     digest = digest_of(root, files)
     if compiled:
@@ -116,11 +125,18 @@ def read_pack(folder: str | FilePath | None = None, compiled: bool = True) -> Pa
             return ready
     sources = read_sources(root, files)
     pack = build_checked(sources, digest, root)
-    if compiled:
+    if compiled and digest_of(root, files) == digest:
         from policy.compiled import keep_compiled
 
         keep_compiled(sources, pack)
     return pack
+
+
+def be_folder(root: FilePath) -> None:
+    """Raise `PackError` where there is no folder to read a pack from."""
+    if not root.is_dir():
+        what = "this is a file, not a folder" if root.exists() else "there is no such folder"
+        raise PackError([Problem(what, Span(str(root)), "name a folder with a pack.yaml")])
 
 
 def build_checked(sources: list[YamlSource], digest: str, root: FilePath) -> Pack:
@@ -128,18 +144,31 @@ def build_checked(sources: list[YamlSource], digest: str, root: FilePath) -> Pac
     manifest = next((source for source in sources if source.kind == "manifest"), None)
     if manifest is None:
         raise PackError([Problem("the folder has no pack.yaml", Span(str(root)), "write one with name, version and format")])
-    typed: list[Source] = list(sources)
-    pack = build(typed, manifest.value["name"], manifest.value["version"], digest, str(root))
-    problems = [problem for source in sources for problem in source.problems]
+    pack = _built(sources, manifest.value["name"], manifest.value["version"], digest, root)
+    problems = _said(sources)
     if problems:
         raise PackError(problems)
     return pack
+
+
+def _built(sources: list[YamlSource], name: str, version: str, digest: str, root: FilePath) -> Pack:
+    typed: list[Source] = list(sources)
+    try:
+        return build(typed, name, version, digest, str(root), _rule_is_shaped)
+    except RecursionError:
+        raise PackError([Problem("conditions name each other through too many others", Span(shown_path(root)), "name fewer in a row")]) from None
+
+
+def _said(sources: Iterable[YamlSource]) -> list[Problem]:
+    """The complaints about the sources, each once."""
+    return list(dict.fromkeys(problem for source in sources for problem in source.problems))
 
 
 def read_sources(root: FilePath, files: Iterable[FilePath]) -> list[YamlSource]:
     """Every file as checked data. Raises `PackError` with the problems of all of them."""
     sources: list[YamlSource] = []
     problems: list[Problem] = []
+    broken: set[str] = set()
     for path in files:
         relative = path.relative_to(root)
         kind = kind_of(relative)
@@ -149,17 +178,46 @@ def read_sources(root: FilePath, files: Iterable[FilePath]) -> list[YamlSource]:
         if kind is None:
             problems.append(Problem("this file belongs to no part of a pack", Span(name), "rules lie in THEME/ID.yaml; the other places are in rules/README.md"))
             continue
-        text, unread = read_text(path, name)
-        problems.extend(unread)
-        if text is None:
-            continue
-        document, defects = read_yaml(text, name)
-        source = YamlSource(kind, relative.as_posix(), document)
-        problems.extend(defects or shape_problems(source))
-        sources.append(source)
+        text, found = read_text(path, name) if path.is_file() or path.is_dir() else (None, [Problem(_no_file(path), Span(name), "put a file in its place, or remove it")])
+        if text is not None:
+            document, defects = read_yaml(text, name)
+            source = YamlSource(kind, relative.as_posix(), document)
+            found = defects or shape_problems(source)
+            if not found:
+                sources.append(source)
+        if found:
+            broken.add(kind)
+            problems.extend(found)
+    if problems and not broken & FOUNDATION:
+        _built(sources, "", "", "", root)
+        problems.extend(_said(sources))
     if problems:
         raise PackError(problems)
     return sources
+
+
+def _no_file(path: FilePath) -> str:
+    return "this is a link to nothing" if path.is_symlink() else "this is no file"
+
+
+def _rule_is_shaped(source: Source, path: Path, fields: Mapping[str, Any]) -> bool:
+    """Whether a rule that a table makes has the shape of a rule; where not, the source has the problems."""
+    from pydantic import ValidationError
+
+    from policy.documents import RuleDocument
+
+    assert isinstance(source, YamlSource)
+    try:
+        RuleDocument.model_validate({**fields, "id": str(fields["id"]).replace("/", "-")})
+    except ValidationError as error:
+        for detail in error.errors(include_url=False):
+            inside = detail["loc"]
+            own = isinstance(source.document_value((*path, *inside[:1])), str | int | float | list | dict)
+            problem = _explained(source, {**detail, "loc": (*(path if own else ("rule",)), *inside)})
+            near = did_you_mean(str(inside[-1]), RuleDocument.model_fields) if detail["type"] == "extra_forbidden" else ""
+            source.problems.append(replace(problem, help=near) if near else problem)
+        return False
+    return True
 
 
 def shape_problems(source: YamlSource) -> list[Problem]:
@@ -208,11 +266,14 @@ def _explained(source: YamlSource, detail: Any) -> Problem:
     if kind == "literal_error":
         expected = context.get("expected", "").replace("'", "`")
         choices = [part.strip(" `") for part in context.get("expected", "").replace(" or ", ", ").replace("'", "").split(",")]
-        return source.document.problem(path, f"`{plain(value)}` is not {expected}", did_you_mean(str(value), choices))
+        return source.document.problem(path, f"`{plain(value)}` is not {expected}", did_you_mean(str(value), choices) or (f"write {expected}" if len(choices) == 1 else ""))
     if kind in ("string_type", "string_pattern_mismatch") and isinstance(value, int | float) and not isinstance(value, bool):
         return source.document.problem(path, f"`{plain(value)}` is a number where text is expected", f'write it in quotes: `"{plain(value)}"`')
     if kind == "string_pattern_mismatch":
         return source.document.problem(path, f"`{plain(value)}` is no name", "names are lower case, with `-`, `_` or `.` between words", key=last == "[key]")
+    if kind in EXPECTED:
+        shown = f"`{plain(value)}`" if isinstance(value, str | int | float) else _kind_name(value)
+        return source.document.problem(path, f"{shown} where {EXPECTED[kind]} is expected")
     message = str(detail["msg"])
     return source.document.problem(path, f"`{plain(value)}`: {message[:1].lower()}{message[1:]}" if isinstance(value, str | int | float) else f"{message[:1].lower()}{message[1:]}, not {_kind_name(value)}")
 

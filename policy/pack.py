@@ -119,6 +119,7 @@ class Rule:
     references: tuple[str, ...] = ()
     verified: Mapping[str, Any] | None = None
     confidence: str = "read in source"
+    settles: bool = False
     asks: bool = False
     cases: tuple[Case, ...] = ()
     retired: str = ""
@@ -308,6 +309,7 @@ class Pack:
     rules: dict[str, Rule]
     products: dict[str, Product]
     devices: dict[str, Device]
+    _selected: dict[tuple[str, str], tuple[Plan, tuple[int, ...], tuple[Rule, ...]]] = field(default_factory=dict, repr=False, compare=False)
 
     def fact(self, name: str) -> Fact | None:
         """The fact of that name; any distribution may follow `packages.`, any fusion `request.`."""
@@ -335,8 +337,13 @@ class Pack:
         return found[0] if len(found) == 1 else ()
 
     def rules_for(self, plan: Plan) -> Iterator[Rule]:
-        """The rules in force that select the plan."""
-        return (rule for rule in self.rules.values() if rule.plans is not None and not rule.retired and rule.plans.matches(plan))
+        """The rules in force that select the plan; remembered for as long as the rules are the same."""
+        rules = tuple(map(id, self.rules.values()))
+        held = self._selected.get((plan.fusion, plan.id))
+        if held is None or held[0] is not plan or held[1] != rules:
+            found = tuple(rule for rule in self.rules.values() if rule.plans is not None and not rule.retired and rule.plans.matches(plan))
+            held = self._selected[plan.fusion, plan.id] = (plan, rules, found)
+        return iter(held[2])
 
     def launch_rules(self) -> Iterator[Rule]:
         """The rules in force that speak of the launch as a whole."""
@@ -362,6 +369,8 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`did you mean …?` with the nearest known names, or an empty text."""
     known = sorted(set(known))
     near = difflib.get_close_matches(name, known, 3, 0.6)
+    closeness = [difflib.SequenceMatcher(None, one, name).ratio() for one in near]
+    near = [one for one, ratio in zip(near, closeness, strict=True) if ratio > closeness[0] - 0.1]
     if not near:
         tail = name.rsplit(".", 1)[-1].replace("-", "_")
         near = [candidate for candidate in known if candidate.rsplit(".", 1)[-1].replace("-", "_") == tail][:3]

@@ -51,9 +51,12 @@ class Document:
     value: Any = None
     values: dict[Path, Span] = field(default_factory=dict)
     keys: dict[Path, Span] = field(default_factory=dict)
+    unplaced: bool = False
 
     def span(self, path: Path, key: bool = False) -> Span:
         """The place of the value at `path` (of its key where `key`), or of the nearest enclosing one."""
+        if self.unplaced:
+            self._find_places()
         here = tuple(path)
         places = self.keys if key else self.values
         while here:
@@ -62,6 +65,12 @@ class Document:
                 return found
             here = here[:-1]
         return self.values.get((), Span(self.file))
+
+    def _find_places(self) -> None:
+        """JSON is YAML as far as places go; they are only looked for where there is a problem to place."""
+        self.unplaced = False
+        placed, _ = read_yaml("\n".join(self.lines), self.file)
+        self.values, self.keys = placed.values, placed.keys
 
     def problem(self, path: Path, message: str, help: str = "", key: bool = False) -> Problem:
         """A problem at a place of this document."""
@@ -76,10 +85,11 @@ class Document:
 def read_text(path: FilePath, name: str) -> tuple[str | None, list[Problem]]:
     """The text of a file, or the problem that keeps it from being read."""
     try:
-        size = path.stat().st_size
-        if size > MAX_BYTES:
-            return None, [Problem(f"the file has {size} bytes, more than the {MAX_BYTES} that are read", Span(name))]
-        return path.read_bytes().decode("utf-8-sig"), []
+        with open(path, "rb") as stream:
+            held = stream.read(MAX_BYTES + 1)
+        if len(held) > MAX_BYTES:
+            return None, [Problem(f"the file has more than the {MAX_BYTES} bytes that are read", Span(name))]
+        return held.decode("utf-8-sig"), []
     except UnicodeDecodeError as error:
         return None, [Problem(f"the file is not UTF-8 (byte {error.start})", Span(name), "save it as UTF-8")]
     except IsADirectoryError:
@@ -97,8 +107,8 @@ def read_yaml(text: str, name: str) -> tuple[Document, list[Problem]]:
 
 
 def read_json(text: str, name: str) -> tuple[Document, list[Problem]]:
-    """One JSON document as data; only the top has a place."""
-    document = Document(name, text.splitlines())
+    """One JSON document as data."""
+    document = Document(name, text.splitlines(), unplaced=True)
     duplicates: list[str] = []
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -110,12 +120,25 @@ def read_json(text: str, name: str) -> tuple[Document, list[Problem]]:
         return seen
 
     try:
-        document.value = json.loads(text, object_pairs_hook=pairs)
+        document.value = json.loads(text, object_pairs_hook=pairs, parse_float=WrittenNumber)
     except json.JSONDecodeError as error:
         return document, [document.at(Span(name, error.lineno, error.colno), f"this is no JSON: {error.msg[:1].lower()}{error.msg[1:]}")]
     except (RecursionError, ValueError) as error:
         return document, [Problem(f"this JSON cannot be read: {str(error)[:120].lower() or 'nested too deeply'}", Span(name))]
-    return document, [Problem(f"the key `{key}` stands twice", Span(name), "keep one of them") for key in duplicates]
+    if "\\u" in text and not _encodable(json.dumps(document.value, ensure_ascii=False)):
+        return document, [Problem("half of a character (a lone surrogate)", Span(name), "write the character itself")]
+    if not duplicates:
+        return document, []
+    placed = [problem for problem in read_yaml(text, name)[1] if problem.message.endswith("stands twice")]
+    return document, placed or [Problem(f"the key `{key}` stands twice", Span(name), "keep one of them") for key in duplicates]
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class _Composer:
@@ -124,6 +147,7 @@ class _Composer:
     def __init__(self, document: Document) -> None:
         self.document, self.problems = document, list[Problem]()
         self.nodes = 0
+        self.aliases: set[str] = set()
 
     def compose(self, text: str) -> list[Problem]:
         import yaml
@@ -163,7 +187,9 @@ class _Composer:
                 stack.pop()
                 continue
             if isinstance(event, yaml.AliasEvent):
-                self._complain(event, f"the alias `*{event.anchor}`", "write the value out: packs take no aliases")
+                if event.anchor not in self.aliases:
+                    self._complain(event, f"the alias `*{event.anchor}`", "write the value out: packs take no aliases")
+                self.aliases.add(event.anchor)
                 value: Any = None
             elif isinstance(event, yaml.ScalarEvent):
                 value = self._scalar(event)
@@ -199,6 +225,8 @@ class _Composer:
                 container.append(value)
             elif key is None:
                 self._key(stack[-1], value, span)
+                if isinstance(value, list | dict):
+                    stack.append([value, (*parent, stack[-1][2]), None, None])
                 return
             else:
                 path = (*parent, key)
@@ -222,6 +250,8 @@ class _Composer:
 
     def _scalar(self, event: Any) -> Any:
         text: str = event.value
+        if not text.isascii() and not _encodable(text):
+            self._complain(event, "half of a character (a lone surrogate)", "write the character itself")
         if event.style:
             return text
         lowered = text.lower()

@@ -82,7 +82,8 @@ def compact(option: dict[str, Any], engine: str, table: dict[str, Any]) -> dict[
     if option["nargs"] not in (None, 0):
         line["nargs"] = option["nargs"]
     if option["choices"] is not None:
-        line["choices"] = option["choices"]
+        whole = kind.removeprefix("opt:") == "int"  # a dump holds words, whatever the type
+        line["choices"] = sorted(int(choice) for choice in option["choices"]) if whole else option["choices"]
     if flags[0] in table["constants"] and (action == "constant" or option["nargs"] == "?"):
         line["constant"] = table["constants"][flags[0]]
         if action == "constant" and option["nargs"] is None:

@@ -16,10 +16,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from policy.load import read_pack  # noqa: E402
-from policy.pack import Pack  # noqa: E402
-from policy.problems import PolicyError  # noqa: E402
-from tests.reports.judge import Judgement, judge_report  # noqa: E402
+from policy.load import read_pack
+from policy.pack import Pack
+from policy.problems import PolicyError
+from tests.reports.judge import Judgement, judge_report
 
 VERDICTS = ("right", "undetermined", "argued", "wrong")
 

@@ -112,3 +112,8 @@ def test_odd_words_raise_nothing(words: list[str]) -> None:
     for version in catalogue_versions("sglang"):
         read_command(score_cli.words_of([*SERVER.split(), *words]), version)
         read_command(score_cli.words_of(["sglang", "serve", *words]), version)
+
+
+def test_an_option_whose_value_may_be_left_out() -> None:
+    assert read(f"{SERVER} --model-checksum --tp 2").values["model_checksum"].value == ""
+    assert read(f"{SERVER} --model-checksum abc").values["model_checksum"].value == "abc"

@@ -69,6 +69,17 @@ def test_notices(case: dict[str, Any]) -> None:
     check_notices(read(case["command"], case["version"], case["files"]), case)
 
 
+def test_choices_of_an_integer_are_integers() -> None:
+    assert read("vllm serve m --max-lora-rank 16 --block-size 32", "0.11.2").values["max_lora_rank"].value == 16
+    (error,) = read("vllm serve m --max-lora-rank 3", "0.22.1").errors
+    assert error.message == "`--max-lora-rank` does not take `3`: the choices are `1`, `8`, `16`, `32`, `64`, `128`, `256`, `320`, `512`"
+
+
+def test_a_null_among_the_choices() -> None:
+    assert read("vllm serve m --mamba-ssu-algorithm None --dcp-comm-backend a2a", "0.33.0").values["mamba_ssu_algorithm"].value is None
+    assert read("vllm serve m --mamba-ssu-algorithm other", "0.33.0").errors
+
+
 def test_a_setting_knows_its_words() -> None:
     settings = read("vllm serve m --tensor-par=4 -pp 2 -O3 --served-model-name a b", "0.24.0")
     assert {name: (setting.value, setting.spelling, str(setting.origin)) for name, setting in settings.values.items()} == {

@@ -37,9 +37,12 @@ def inside(small: Mapping[str, int], big: Mapping[str, int]) -> bool:
 def without_inner(boxes: Iterable[Box]) -> list[Box]:
     """The boxes that lie in no other one, the largest first."""
     kept: list[Box] = []
+    by_dimensions: dict[frozenset[str], list[Box]] = {}
     for box in sorted(boxes, key=len):
-        if not any(inside(box, other) for other in kept):
+        dimensions = frozenset(box)
+        if not any(known <= dimensions and any(inside(box, other) for other in others) for known, others in by_dimensions.items()):
             kept.append(box)
+            by_dimensions.setdefault(dimensions, []).append(box)
     return kept
 
 

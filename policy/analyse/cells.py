@@ -146,8 +146,10 @@ def _version_ends(low: Version | None, low_closed: bool, high: Version | None, h
         candidates += [high] if high_closed else []
         candidates += [Version(f"{high.base_version}.dev0"), Version(f"{high.base_version}rc1"), _before(high)]
     interval = Interval(low, low_closed, high, high_closed)
-    if not any(interval.holds(candidate) for candidate in candidates):
-        candidates += [Version("1")] if low is None and high is None else [Version(f"{low.public}.post1")] if low is not None and low.dev is None and low.post is None else []
+    if low is None and high is None:
+        candidates = [Version("1")]
+    elif low is not None and low.dev is None and low.post is None and not any(interval.holds(candidate) for candidate in candidates):
+        candidates = [Version(f"{low.public}.post1")]
     inside = sorted(candidate for candidate in candidates if interval.holds(candidate)) or [low or high or Version("1")]
     finals = [candidate for candidate in inside if not candidate.is_prerelease] or inside
     return finals[0], finals[-1]

@@ -10,11 +10,11 @@ from time import process_time
 from typing import Generic, TypeVar
 
 from policy.analyse.boxes import Box, TooWideError
-from policy.analyse.outlook import Fork, Outlook
+from policy.analyse.outlook import Fork, Inheriting, Outlook
 from policy.analyse.regions import Analysis
 from policy.analyse.relevant import required, silent_conditions
-from policy.conditions import Condition, Truth
-from policy.decision import Decision, Finding
+from policy.conditions import Condition
+from policy.decision import Decision
 from policy.derive import DERIVED
 from policy.evaluate import Evaluation
 from policy.launch import Facts, Launch
@@ -23,29 +23,6 @@ from policy.pack import Fusion
 Label = TypeVar("Label")
 #: Boxes that one exploration asks at most.
 NODES = 5000
-
-
-class Inheriting(Evaluation):
-    """An evaluation of a box inside another one, which takes over the answers that rest on nothing narrowed."""
-
-    def __init__(self, facts: Facts, posture: str, before: Inheriting | None = None, narrowed: frozenset[str] = frozenset()) -> None:
-        super().__init__(facts, posture)
-        self._answers: dict[int, tuple[Condition, Truth, tuple[Finding, ...]]] = {}
-        self._spoken: dict[int, frozenset[str]] = {} if before is None else before._spoken
-        if before is not None:
-            self._answers = {key: held for key, held in before._answers.items() if narrowed.isdisjoint(self._spoken[key])}
-            self._rules = {key: held for key, held in before._rules.items() if all(atom.fact not in narrowed for atom in self.pack.rules[key].when.atoms())}
-
-    def ask(self, condition: Condition) -> tuple[Truth, tuple[Finding, ...]]:
-        """A condition's answer with what decided it, remembered."""
-        key = id(condition)
-        held = self._answers.get(key)
-        if held is None:
-            truth, findings = super().ask(condition)
-            held = self._answers[key] = (condition, truth, findings)
-            if key not in self._spoken:
-                self._spoken[key] = frozenset(atom.fact for atom in condition.atoms())
-        return held[1], held[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +111,14 @@ class Explorer(Generic[Label]):
         """The fact that keeps most conditions open, of those that can be split."""
         found: Counter[str] = Counter()
         decision, facts = node.decision, node.evaluation.facts
-        findings = [*decision.left_alone.findings, *decision.reason.findings, *(finding for state in decision.able for reason in state.because for finding in reason.findings)]
+        findings = [*decision.left_alone.findings, *decision.reason.findings]
+        findings.extend(finding for state in decision.able for reason in state.because for finding in reason.findings)
         for condition in (*self.unseen, *self.asked):
             truth, open_ = node.evaluation.ask(condition)
             findings.extend(open_ if truth is None else ())
         for finding in findings:
             if finding.truth is None and facts.pack.fact(finding.fact) is not None:
                 found.update(facts.bases(finding.fact))
-        found.update(decision.unknown_facts)
         for name, _ in sorted(found.items(), key=lambda one: (-one[1], one[0])):
             if name in self.stated and self._cells(node.box, name) > 1:
                 return name

@@ -177,7 +177,7 @@ class Feasible:
                     if found is not None:
                         return found
                 return None
-        return box if next(_launches(self, box, most=8), None) is not None else None
+        return box if next(_launches(self, box, most=16), None) is not None else None
 
     def bases(self, name: str) -> tuple[str, ...]:
         """The dimensions that a derived fact rests on, those with an ordinary value first."""
@@ -252,25 +252,33 @@ def concrete(feasible: Feasible, box: Mapping[str, int]) -> dict[str, Any] | Non
     return None
 
 
-def _launches(feasible: Feasible, box: Mapping[str, int], stated: bool = False, most: int = 32) -> Iterator[dict[str, Any]]:
-    """Values for every fact that a box restricts; what derived facts rest on is varied, the rest stays the same."""
+def _launches(feasible: Feasible, box: Mapping[str, int], stated: bool = False, most: int = 64) -> Iterator[dict[str, Any]]:
+    """Values for every fact that a box restricts. What a derived fact rests on is varied, by itself, until it agrees."""
     space = feasible.space
     derived = [name for name in box if name in DERIVED and box[name] != space.full[name] and feasible.bases(name)]
-    varied = {one for name in derived for one in feasible.bases(name)}
     named = [name for name in box if box[name] != space.full[name] and (stated or name not in derived)]
-    options: list[list[Any]] = []
+    options: dict[str, list[Any]] = {}
     for name in named:
         values: list[Any] = []
-        for bit in feasible.bits(name, box[name])[: 4 if name in varied else 1]:
+        for bit in feasible.bits(name, box[name])[:4]:
             cell = space.cells(name)[bit.bit_length() - 1]
             values.extend(representatives(space.fact(name), cell, _releases(space, name, box)))
-        options.append(list(dict.fromkeys(values)) if name in varied else values[:1])
-    for number, chosen in enumerate(combinations_of(*options)):
-        if number >= most:
+        options[name] = list(dict.fromkeys(values))
+    facts = {name: values[0] for name, values in options.items()}
+    done: list[str] = []
+    for goal in () if stated else derived:
+        varied = [name for name in feasible.bases(goal) if name in options]
+        for number, chosen in enumerate(combinations_of(*(options[name] for name in varied))):
+            tried = {**facts, **dict(zip(varied, chosen, strict=True))}
+            if _agrees(feasible, tried, box, [*done, goal]):
+                facts = tried
+                done.append(goal)
+                break
+            if number >= most:
+                return
+        else:
             return
-        facts = dict(zip(named, chosen, strict=True))
-        if stated or _agrees(feasible, facts, box, derived):
-            yield facts
+    yield facts
 
 
 def _agrees(feasible: Feasible, facts: Mapping[str, Any], box: Mapping[str, int], derived: Sequence[str]) -> bool:
@@ -292,7 +300,8 @@ def _releases(space: Space, name: str, box: Mapping[str, int]) -> Sequence[Any]:
     if name != "engine.version":
         return known_values(space.pack, name)
     names = space.values("engine.name", box["engine.name"]) if "engine.name" in box else None
-    return next((product.releases for product in space.pack.products.values() if product.role == "engine" and product.releases and (names is None or product.name in names)), ())
+    engines = [product for product in space.pack.products.values() if product.role == "engine" and (names is None or product.name in names)]
+    return next((product.releases for product in engines if product.releases), ())
 
 
 def _lies_in(feasible: Feasible, facts: Mapping[str, Any], box: Mapping[str, int]) -> bool:

@@ -22,7 +22,7 @@ from policy.launch import Facts, Launch
 from policy.pack import REQUEST_PREFIX, Pack
 
 #: CPU seconds that a search takes at most where its caller names no budget.
-BUDGET = 0.06
+BUDGET = 0.15
 MACHINE = cost_rank("machine")
 
 
@@ -61,7 +61,7 @@ class _Search:
         self.moves = Moves(pack, launch, self.fusion, self.facts)
 
     def run(self) -> Flips:
-        decision = self._decide(Evaluation(self.facts, self.posture))
+        decision = self._decide(self.outlook.evaluation)
         if decision.state == "on":
             return Flips()
         in_the_way = self.in_the_way(decision, self.facts)
@@ -96,7 +96,7 @@ class _Search:
             if cost_rank(self.moves.cost(first.fact)) >= MACHINE:
                 continue
             facts = self.outlook.fork({first.fact: first.values})
-            decision = self._decide(Evaluation(facts, self.posture))
+            decision = self._decide(self.outlook.evaluate(facts, (first.fact,)))
             for name in self.moves.order(self.in_the_way(decision, facts) - {first.fact}):
                 if cost_rank(self.moves.cost(name)) >= MACHINE:
                     continue
@@ -129,7 +129,7 @@ class _Search:
         facts = self.outlook.fork(changes)
         if not self.moves.fits_machine(facts, changes) or not self.outlook.may_be_on(facts, changes):
             return False
-        evaluation = Evaluation(facts, self.posture)
+        evaluation = self.outlook.evaluate(facts, changes)
         decision = self._decide(evaluation)
         return decision.state == "on" and not decision.switches and evaluation.launch_state().state != "refused"
 

@@ -1,8 +1,8 @@
 """Invariants of a domain, written as YAML beside the rules: what no launch, or every launch, must be.
 
 Besides facts and named conditions they speak of the answer: `plan` (the chosen plan has these attributes), `state` (on,
-off, undetermined), `left_alone` (the engine's own state), `built` (what comes of it) and `switch` (the engine's release
-can be told so, or is known to have no way to be told).
+off, undetermined), `left_alone` (the engine's own state), `built` (what comes of it), `switch` (the engine's release can
+be told so, or is known to have no way to be told) and `asked` (what the launch asks of the fusion).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ ANSWERS = {
     "left_alone": ("on", "off", "dies", "unknown"),
     "built": ("fused", "unfused", "partly_fused", "hang", "wrong_numbers", "crash", "unknown"),
     "switch": ("on", "off", "plan"),
+    "asked": ("on", "off", "absent"),
 }
 
 

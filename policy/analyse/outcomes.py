@@ -38,8 +38,8 @@ def gate_is(pack: Pack, fusion: Fusion, state: str) -> Condition:
 
 
 def possibly_on(pack: Pack, fusion: Fusion, posture: str) -> Condition:
-    """What has to hold for the fusion to be on, plans apart: not asked off, and the engine turns it on, the adapter is
-    asked to, or, in posture fast, somebody can."""
+    """What has to hold for the fusion to be on, plans apart: not asked off, the engine starts and turns it on, or the
+    adapter is asked to; in posture fast, that it is worth having and somebody can."""
     not_off = Not(requested(pack, fusion, "off"))
     ways: list[Condition] = [gate_is(pack, fusion, "on")]
     builder = pack.fact("runtime.builder")
@@ -48,7 +48,8 @@ def possibly_on(pack: Pack, fusion: Fusion, posture: str) -> Condition:
         ways.append(adapter if posture == "fast" else All((adapter, requested(pack, fusion, "on"))))
     if posture == "fast":
         ways.append(switch_exists(pack, fusion, frozenset(("on",))))
-    return All((not_off, AnyOf(tuple(ways))))
+    starts = Not(gate_is(pack, fusion, "dies"))
+    return All((not_off, starts, AnyOf(tuple(ways)), *((fusion.wanted,) if posture == "fast" else ())))
 
 
 def switch_exists(pack: Pack, fusion: Fusion, turns: Iterable[str]) -> Condition:
@@ -59,5 +60,6 @@ def switch_exists(pack: Pack, fusion: Fusion, turns: Iterable[str]) -> Condition
             if switch.fusion == fusion.id and switch.turn in turns:
                 until = None if switch.until is None else line_start(switch.until)
                 window = Ordered((Interval(line_start(switch.since), True, until, False),))
-                found.append(All((Atom("engine.name", Discrete.exactly(product.name), product.name), Atom(product.version_fact, window, show(window)), switch.when)))
+                name = Atom("engine.name", Discrete.exactly(product.name), product.name)
+                found.append(All((name, Atom(product.version_fact, window, show(window)), switch.when)))
     return AnyOf(tuple(found))

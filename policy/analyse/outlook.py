@@ -4,9 +4,12 @@ whether a fusion can be on at all. The look only says no for sure; the evaluatio
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from policy.analyse.relevant import inputs_of
 from policy.conditions import Condition, Truth
+from policy.decision import Finding
+from policy.evaluate import Evaluation
 from policy.facts import PACKAGE_PREFIX
 from policy.launch import Facts, Launch
 from policy.pack import REQUEST_PREFIX, Fusion, Pack, Plan, Rule, Take
@@ -23,6 +26,38 @@ class Fork(Facts):
         self._held = {name: given for name, given in base._held.items() if name not in dependents}
 
 
+class Inheriting(Evaluation):
+    """An evaluation of a box inside another one, which takes over the answers that rest on nothing narrowed."""
+
+    def __init__(self, facts: Facts, posture: str, before: Inheriting | None = None, narrowed: frozenset[str] = frozenset()) -> None:
+        super().__init__(facts, posture)
+        self._answers: dict[int, tuple[Condition, Truth, tuple[Finding, ...]]] = {}
+        self._spoken: dict[int, frozenset[str]] = {} if before is None else before._spoken
+        if before is not None:
+            self._answers = {key: held for key, held in before._answers.items() if narrowed.isdisjoint(self._spoken[key])}
+            self._rules = {key: held for key, held in before._rules.items() if narrowed.isdisjoint(self.speaks_of(self.pack.rules[key].when))}
+
+    def speaks_of(self, condition: Condition) -> frozenset[str]:
+        """The facts that a condition asks for."""
+        held = self._spoken.get(id(condition))
+        if held is None:
+            held = self._spoken[id(condition)] = frozenset(atom.fact for atom in condition.atoms())
+        return held
+
+    def _facts_of(self, *parts: Any) -> None:
+        """A search needs neither the support nor the digest of a decision."""
+
+    def ask(self, condition: Condition) -> tuple[Truth, tuple[Finding, ...]]:
+        """A condition's answer with what decided it, remembered."""
+        key = id(condition)
+        held = self._answers.get(key)
+        if held is None:
+            truth, findings = super().ask(condition)
+            held = self._answers[key] = (condition, truth, findings)
+            self.speaks_of(condition)
+        return held[1], held[2]
+
+
 class Outlook:
     """One launch and fusion, asked what changes of facts can bring."""
 
@@ -30,8 +65,9 @@ class Outlook:
         self.pack, self.launch, self.fusion, self.posture = pack, launch, fusion, posture
         self.request = REQUEST_PREFIX + fusion.id
         self.base = Facts(pack, launch, strict)
+        self.evaluation = Inheriting(self.base, posture)
         self.plans = [(plan, tuple(rule for rule in pack.rules_for(plan) if rule.effect == "exclude")) for plan in fusion.plans]
-        self._answers: dict[str, Truth] = {rule.id: rule.when.truth(self.base) for _, rules in self.plans for rule in rules}
+        self.last_in_the_way: dict[str, Rule] = {}
         self._dependents: dict[str, frozenset[str]] = {}
         self._inputs: dict[str, tuple[str, ...]] = {}
 
@@ -65,6 +101,10 @@ class Outlook:
                     held = (*held, *(atom.fact for atom in fact.presume_when.atoms()))
             self._inputs[name] = held
         return held
+
+    def evaluate(self, facts: Fork, changed: Iterable[str]) -> Inheriting:
+        """An evaluation of a fork."""
+        return Inheriting(facts, self.posture, self.evaluation, frozenset().union(*(self.dependents(name) for name in changed)))
 
     def may_be_on(self, facts: Fork, changed: Iterable[str]) -> bool:
         """False where the fusion is not on, or not without a switch, for sure. `changed` are the facts that differ."""
@@ -118,10 +158,18 @@ class _Answers:
     def _admits(self, plan: Plan, rules: tuple[Rule, ...]) -> bool:
         if plan.call.truth(self.facts) is not True:
             return False
-        return all(self._rule(rule) is False for rule in rules) and all(need.truth(self.facts) is True for need in plan.needs)
+        last = self.outlook.last_in_the_way.get(plan.id)
+        if last is not None and self._rule(last) is not False:
+            return False
+        for rule in rules:
+            if self._rule(rule) is not False:
+                self.outlook.last_in_the_way[plan.id] = rule
+                return False
+        return all(need.truth(self.facts) is True for need in plan.needs)
 
     def _rule(self, rule: Rule) -> Truth:
         if rule.id not in self._rules:
-            touched = any(atom.fact in self.dependents for atom in rule.when.atoms())
-            self._rules[rule.id] = rule.when.truth(self.facts) if touched else self.outlook._answers[rule.id]
+            base = self.outlook.evaluation
+            touched = not self.dependents.isdisjoint(base.speaks_of(rule.when))
+            self._rules[rule.id] = rule.when.truth(self.facts) if touched else base.rule(rule)[0]
         return self._rules[rule.id]

@@ -17,10 +17,10 @@ from policy.analyse.explore import Explorer, Node
 from policy.analyse.feasible import launch_of
 from policy.analyse.invariants import ANSWERS, Answer, Clause, Invariant
 from policy.analyse.lowering import PROBED, TABULATED
-from policy.analyse.outcomes import gate_is, possibly_on, switch_exists
+from policy.analyse.outcomes import gate_is, possibly_on, requested, switch_exists
 from policy.analyse.regions import Analysis
 from policy.analyse.relevant import conditions_of, required
-from policy.conditions import Condition, Not
+from policy.conditions import All, AnyOf, Condition, Named, Not
 from policy.decision import Decision
 from policy.evaluate import evaluate
 from policy.launch import Facts
@@ -29,6 +29,10 @@ from policy.pack import Fusion, Pack, Plan
 #: CPU seconds for one invariant where the caller names no budget.
 SECONDS = 20.0
 PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
+
+
+class UnconfirmedError(Exception):
+    """Boxes leave a part, and no launch of it could be made concrete and decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,8 @@ class Proof:
         """The stable keys of a proof."""
         found = self.refutation
         launch = None if found is None else {"facts": dict(found.facts), "fusion": found.fusion, "posture": found.posture, "decision": found.decision.as_json()}
-        return {"invariant": self.invariant.id, "title": self.invariant.title, "status": self.status, "traits": self.traits, "refutation": launch, "open": self.open}
+        head = {"invariant": self.invariant.id, "title": self.invariant.title, "status": self.status, "traits": self.traits}
+        return {**head, "refutation": launch, "open": self.open}
 
 
 def prove(pack: Pack, invariants: Iterable[Invariant], traits: str = TABULATED, seconds: float = SECONDS) -> list[Proof]:
@@ -75,6 +80,8 @@ def prove(pack: Pack, invariants: Iterable[Invariant], traits: str = TABULATED, 
                     break
         except TooWideError:
             status, open_ = UNDECIDED, f"more boxes than {seconds:g} s allow, at {fusion.id}"
+        except UnconfirmedError:
+            status, open_ = UNDECIDED, f"a part of the space is left at {fusion.id} in which no launch could be made concrete"
         found.append(Proof(invariant, status, traits, refutation, process_time() - started, open_))
     return found
 
@@ -97,8 +104,8 @@ def _refuted(
             found = search.run()
             if found is not None:
                 return found
-            if not clause.answers:
-                break  # what speaks of facts alone is the same in every posture
+            if not search.open:
+                break  # what is settled by facts alone is the same in every posture
     return None
 
 
@@ -121,6 +128,8 @@ def _as_condition(pack: Pack, answer: Answer, fusion: Fusion) -> Condition | Non
         return gate_is(pack, fusion, next(iter(answer.values)))
     if answer.kind == "switch":
         return switch_exists(pack, fusion, answer.values)
+    if answer.kind == "asked":
+        return AnyOf(tuple(requested(pack, fusion, value) for value in sorted(answer.values)))
     return None
 
 
@@ -129,13 +138,17 @@ class _Search:
 
     def __init__(self, pack: Pack, analysis: Analysis, fusion: Fusion, clause: Clause, posture: str, deadline: float) -> None:
         self.pack, self.analysis, self.fusion, self.clause, self.posture, self.deadline = pack, analysis, fusion, clause, posture, deadline
-        self.conditions = (*clause.conditions, *_answer_conditions(pack, clause, fusion))
-        self.answers = [_positive(answer, meant) for answer, meant in clause.answers if answer.kind != "switch"]
+        self.conditions = tuple(_flat((*clause.conditions, *_answer_conditions(pack, clause, fusion))))
+        self.wanted = [condition for condition in self.conditions if not isinstance(condition, Not)]
+        # what must not hold is subtracted: spelling its opposite out would multiply the boxes
+        self.denied = [box for condition in self.conditions if isinstance(condition, Not) for box in analysis.space.boxes(condition.part, may=True)]
+        self.answers = [_positive(answer, meant) for answer, meant in clause.answers if answer.kind not in ("switch", "asked")]
+        self.open = [answer for answer, _ in self.answers if _as_condition(pack, answer, fusion) is None]
 
     def run(self) -> Refutation | None:
-        on = [answer for answer, meant in self.answers if meant and (answer.kind == "plan" or answer.values == {"on"} and answer.kind == "state")]
+        on = [answer for answer, meant in self.answers if meant and (answer.kind == "plan" or (answer.kind == "state" and answer.values == {"on"}))]
         if not on:
-            return self._probed() or self._among(self.analysis.all_of(self.conditions), [])
+            return self._probed() or self._among(self.analysis.all_of(self.wanted), self.denied)
         for plan in self.fusion.plans:
             if all(answer.selector is None or answer.selector.matches(plan) is meant for answer, meant in self.answers if answer.kind == "plan"):
                 found = self._with_plan(plan)
@@ -146,11 +159,11 @@ class _Search:
     def _probed(self) -> Refutation | None:
         """Launches at which a rule about a plan holds: a few of them, before everything is looked at."""
         built = [answer.values for answer, meant in self.answers if answer.kind == "built" and meant]
-        for plan in self.fusion.plans if self.answers else ():
+        for plan in self.fusion.plans if self.open else ():
             for rule in self.pack.rules_for(plan):
                 if rule.effect == "exclude" and all(rule.consequence in values for values in built):
-                    for box in self.analysis.all_of((*self.conditions, plan.call, *plan.needs, rule.when))[:4]:
-                        part = self.analysis.feasible.part(box, ())
+                    for box in self.analysis.all_of((*self.wanted, plan.call, *plan.needs, rule.when))[:4]:
+                        part = self.analysis.feasible.part(box, self.denied)
                         found = self._shown(part) if part is not None else None
                         if found is not None:
                             return found
@@ -159,8 +172,8 @@ class _Search:
     def _with_plan(self, plan: Plan) -> Refutation | None:
         """The launches whose chosen plan can be this one."""
         rules = [rule.when for rule in self.pack.rules_for(plan) if rule.effect == "exclude"]
-        denied = [box for rule in rules for box in self.analysis.space.boxes(rule, may=True)]
-        admitted = self.analysis.all_of((*self.conditions, plan.call, *plan.needs))
+        denied = [*self.denied, *(box for rule in rules for box in self.analysis.space.boxes(rule, may=True))]
+        admitted = self.analysis.all_of((*self.wanted, plan.call, *plan.needs))
         if all(self.analysis.feasible.part(box, denied) is None for box in admitted):
             return None
         turned_on = self.analysis.space.boxes(possibly_on(self.pack, self.fusion, self.posture))
@@ -175,9 +188,10 @@ class _Search:
                 part = self.analysis.feasible.part(box, done)
                 if part is None:
                     break
-                if not self.answers:
-                    return self._shown(part)
-                refutation = self._shown(part) or self._settled(part)
+                refutation = self._shown(part)
+                if refutation is None and not self.open:
+                    raise UnconfirmedError
+                refutation = refutation or self._settled(part)
                 if refutation is not None:
                     return refutation
                 done.append(part)
@@ -195,7 +209,9 @@ class _Search:
 
     def _label(self, node: Node, last: bool) -> bool | None:
         answers = [node.evaluation.ask(condition)[0] for condition in self.conditions]
-        answers += [answer if meant or answer is None else not answer for answer, meant in ((_truth(one, node.decision, last), meant) for one, meant in self.answers)]
+        for one, meant in self.answers:
+            answer = _truth(one, node.decision, last)
+            answers.append(answer if meant or answer is None else not answer)
         if False in answers:
             return False
         return None if None in answers and not last else None not in answers
@@ -221,7 +237,7 @@ class _Search:
             return None
         whole = dict(narrowed)
         for name, full in space.full.items():
-            if name not in whole and full & (full - 1):
+            if name not in whole and full & (full - 1) and not feasible.bases(name):
                 tried = {**whole, name: feasible.bits(name, full)[0]}
                 if feasible.narrowed(tried) is not None:
                     whole = tried
@@ -238,6 +254,23 @@ class _Search:
             return True
         decision = self._decision(facts)
         return all(_truth(answer, decision, True) is meant for answer, meant in self.answers)
+
+
+def _flat(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """Conjunctions as their parts, and the opposite of an alternative as the opposites of its parts."""
+    for condition in conditions:
+        if isinstance(condition, Named):
+            yield from _flat((condition.body,))
+        elif isinstance(condition, All):
+            yield from _flat(condition.parts)
+        elif isinstance(condition, Not) and isinstance(condition.part, Not):
+            yield from _flat((condition.part.part,))
+        elif isinstance(condition, Not) and isinstance(condition.part, AnyOf):
+            yield from _flat(tuple(Not(part) for part in condition.part.parts))
+        elif isinstance(condition, Not) and isinstance(condition.part, Named):
+            yield from _flat((Not(condition.part.body),))
+        else:
+            yield condition
 
 
 def _positive(answer: Answer, meant: bool) -> tuple[Answer, bool]:

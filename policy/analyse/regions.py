@@ -169,7 +169,7 @@ def _releases(pack: Pack, facts: Mapping[str, Values]) -> dict[str, str]:
     for name, values in facts.items():
         if not isinstance(values, Ordered):
             continue
-        known = [value for value in _known(pack, name, facts)]
+        known = list(_known(pack, name, facts))
         inside = [text for interval in values.intervals if interval.low != interval.high and (text := releases_between(known, interval))]
         if inside:
             found[name] = ", ".join(inside)

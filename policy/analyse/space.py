@@ -35,6 +35,7 @@ class Space:
     _cells: dict[str, list[Values]] = field(default_factory=dict)
     _masks: dict[tuple[str, Values | SetTest], int] = field(default_factory=dict)
     _boxes: dict[tuple[Node, int], list[Box]] = field(default_factory=dict)
+    _of_conditions: dict[tuple[int, bool, bool, int], tuple[Condition, list[Box]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lowering = Lowering(self.pack, self.traits)
@@ -108,8 +109,13 @@ class Space:
 
     def boxes(self, condition: Condition, may: bool = False, negated: bool = False, widest: int = WIDEST) -> list[Box]:
         """The condition as a union of boxes. Raises `TooWideError`."""
-        self.freeze()
-        return self.node_boxes(self.lowering.lower(condition, may, negated), widest)
+        key = (id(condition), may, negated, widest)
+        held = self._of_conditions.get(key)
+        if held is None:
+            self.freeze()
+            # the condition is kept with its boxes, so that its identity stays its own
+            held = self._of_conditions[key] = (condition, self.node_boxes(self.lowering.lower(condition, may, negated), widest))
+        return held[1]
 
     def node_boxes(self, node: Node, widest: int = WIDEST) -> list[Box]:
         """A lowered condition as a union of boxes. Raises `TooWideError`."""

@@ -22,13 +22,10 @@ def run(options: argparse.Namespace) -> int:
     """Report every mistake; exit 1 where there is one, 2 where the pack cannot be loaded."""
     from policy.check import check
     from policy.compiled import compiled_text, shipped_file
-    from policy.load import build_checked, default_folder, digest_of, pack_files, read_sources
+    from policy.load import be_folder, build_checked, default_folder, digest_of, pack_files, read_sources
 
     root = Path(options.folder) if options.folder else default_folder()
-    if not root.is_dir():
-        from policy.problems import PackError, Problem, Span
-
-        raise PackError([Problem("there is no such folder", Span(str(root)), "name a folder with a pack.yaml")])
+    be_folder(root)
     files = pack_files(root)
     sources = read_sources(root, files)
     pack = build_checked(sources, digest_of(root, files), root)

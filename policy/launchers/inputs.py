@@ -16,7 +16,7 @@ from policy.launchers.read import ReadLaunch, device_facts, from_command, read_l
 from policy.origin import Origin
 from policy.pack import Pack
 from policy.problems import LaunchError, Problem, Span, UsageError
-from policy.source import Document, read_json, read_text, read_yaml
+from policy.source import MAX_BYTES, Document, read_json, read_text, read_yaml
 
 
 #: Effects of findings about a launch, the gravest first.
@@ -121,14 +121,15 @@ def _facts_file(pack: Pack, launch: Launch, name: str) -> list[Problem]:
         try:
             launch.state(pack, fact, raw, Origin("facts", fact, name, _line(document, (*inside, *fact.split("."))) or _line(document, (*inside, fact))))
         except ValueProblem as problem:
-            problems.append(_placed(document, inside, fact, problem))
+            problems.append(_placed(document, inside, fact, problem, pack.fact(fact) is None))
     return problems
 
 
-def _placed(document: Document, inside: tuple[str | int, ...], fact: str, problem: ValueProblem) -> Problem:
+def _placed(document: Document, inside: tuple[str | int, ...], fact: str, problem: ValueProblem, key: bool) -> Problem:
+    document.span(())  # finds the places of a document that was read without them
     for path in ((*inside, fact), (*inside, *fact.split("."))):
         if path in document.values:
-            return document.problem(path, str(problem), problem.help)
+            return document.problem(path, str(problem), problem.help, key)
     return document.problem(inside, str(problem), problem.help)
 
 
@@ -141,8 +142,11 @@ def text_of(name: str) -> tuple[str | None, list[Problem]]:
     """The text of a file, or of the standard input for `-`."""
     if name != "-":
         return read_text(Path(name), name)
+    held = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin is not None else b""
+    if len(held) > MAX_BYTES:
+        return None, [Problem(f"the input has more than the {MAX_BYTES} bytes that are read", Span("-"))]
     try:
-        return sys.stdin.buffer.read(4_000_000).decode("utf-8-sig"), []
+        return held.decode("utf-8-sig"), []
     except UnicodeDecodeError as error:
         return None, [Problem(f"the input is not UTF-8 (byte {error.start})", Span("-"))]
 

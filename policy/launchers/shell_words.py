@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ARRAY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=$")
 _PLACEHOLDER = re.compile(r"<[A-Za-z][\w./:\- ]{0,120}(?<! )>(?![>&])")
-_TEMPLATE = re.compile(r"\{\{.{0,500}?\}\}")
 _OPERATORS = (";;&", ";;", ";&", "&&", "||", "|&", ";", "|", "&", "(", ")")
 _REDIRECTION = re.compile(r"(?:\d*(?:<<<|<<-|<<|<>|<&|>>|>&|>\||<|>)|&>>|&>)")
+MAX_TEMPLATE = 300  # characters of `{{ ... }}`
 _BREAKS = " \t\n;|&()<>"
 
 
@@ -68,6 +68,7 @@ class _Lexer:
     position: int = 0
     tokens: list[Token] = field(default_factory=list)
     waiting: list[Token] = field(default_factory=list)  # here-documents whose bodies begin after this line
+    nested: bool = False  # inside an array, whose elements are no arrays
 
     def run(self) -> list[Token]:
         text, length = self.text, len(self.text)
@@ -161,11 +162,11 @@ class _Lexer:
         text, length = self.text, len(self.text)
         while self.position < length:
             character = text[self.position]
-            foreign = _PLACEHOLDER.match(text, self.position) if character == "<" else _TEMPLATE.match(text, self.position) if character == "{" else None
-            if foreign is not None:
-                literal.append(foreign.group(0))
-                self.position = foreign.end()
-            elif character == "(" and not parts and _ARRAY.match("".join(literal)):
+            foreign = self.foreign(character) if character in "<{" else 0
+            if foreign:
+                literal.append(text[self.position : foreign])
+                self.position = foreign
+            elif character == "(" and not parts and not self.nested and _ARRAY.match("".join(literal)):
                 name = "".join(literal)
                 return ShellWord((Part(name),), start, self.array())
             elif character in _BREAKS:
@@ -203,11 +204,19 @@ class _Lexer:
         flush()
         return ShellWord(tuple(parts), start)
 
+    def foreign(self, character: str) -> int:
+        """The end of a placeholder or of a template at the position, 0 where there is none."""
+        if character == "<":
+            match = _PLACEHOLDER.match(self.text, self.position)
+            return match.end() if match is not None else 0
+        if not self.text.startswith("{{", self.position):
+            return 0
+        end = self.text.find("}}", self.position, self.position + MAX_TEMPLATE)
+        return 0 if end < 0 or "\n" in self.text[self.position : end] else end + 2
+
     def array(self) -> tuple[ShellWord, ...]:
         end = self.closing(self.position, "(", ")")
-        inner = _Lexer(self.text[:end], self.position + 1)
-        if self.text[end - 1 : end] == ")":
-            inner.text = self.text[: end - 1]
+        inner = _Lexer(self.text[: end - (self.text[end - 1 : end] == ")")], self.position + 1, nested=True)
         words = tuple(token.word for token in inner.run() if token.kind == "word" and token.word is not None)
         self.position = end
         return words

@@ -24,6 +24,7 @@ __all__ = ["Documents", "Node", "Places", "read_documents"]
 MAX_CHARACTERS = 4_000_000
 MAX_NODES = 300_000  # after expanding aliases
 MAX_DEPTH = 100
+MAX_DOCUMENTS = 5_000
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -38,9 +39,9 @@ class Documents:
 
 
 class _Refused(Exception):
-    def __init__(self, message: str, mark: Any) -> None:
+    def __init__(self, message: str, mark: Any, kind: str = "unparsable-yaml") -> None:
         super().__init__(message)
-        self.message, self.mark = message, mark
+        self.message, self.mark, self.kind = message, mark, kind
 
 
 @dataclass(slots=True)
@@ -70,7 +71,7 @@ class _Composer:
                 continue
             if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
                 if len(stack) >= MAX_DEPTH:
-                    raise _Refused(f"nested deeper than {MAX_DEPTH} levels", event.start_mark)
+                    raise _Refused(f"nested deeper than {MAX_DEPTH} levels", event.start_mark, "too-large")
                 if event.anchor:
                     self.anchors[event.anchor] = None  # open: an alias to it would be a loop
                 stack.append(_Open(node, event.anchor))
@@ -111,7 +112,7 @@ class _Composer:
     def made(self, kind: str, value: Any, text: str, event: Any, quoted: bool = False) -> Node:
         self.count += 1
         if self.count > MAX_NODES:
-            raise _Refused(f"more than {MAX_NODES} values", event.start_mark)
+            raise _Refused(f"more than {MAX_NODES} values", event.start_mark, "too-large")
         start = self.source.offset(event.start_mark)
         line, column = self.source.places(start)
         return Node(kind, value, text, line, column, self.source, start, self.source.offset(event.end_mark), quoted)
@@ -143,7 +144,7 @@ class _Composer:
     def add(self, parent: _Open, node: Node, event: Any) -> None:
         parent.node.size += node.size
         if parent.node.size > MAX_NODES:
-            raise _Refused(f"aliases expand to more than {MAX_NODES} values", event.start_mark)
+            raise _Refused(f"aliases expand to more than {MAX_NODES} values", event.start_mark, "too-large")
         if parent.node.kind == "sequence":
             parent.node.value.append(node)
         elif parent.key is None:
@@ -221,11 +222,13 @@ def _read(text: str, name: str, places: Places) -> Documents:
         events = iter(yaml.parse(text, Loader=_LOADER))
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
+                if len(result.documents) >= MAX_DOCUMENTS:
+                    raise _Refused(f"more than {MAX_DOCUMENTS} documents", event.start_mark, "too-large")
                 document = composer.document(events)
                 if document is not None:
                     result.documents.append(document)
     except _Refused as refused:
-        report("unparsable-yaml", refused.message, *places(source.offset(refused.mark)))
+        report(refused.kind, refused.message, *places(source.offset(refused.mark)))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         said = " ".join(part for part in (error.problem, error.context) if part)

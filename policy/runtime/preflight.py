@@ -23,6 +23,7 @@ from policy.runtime.plan import EXIT_RESTART, FUSED, RESTART, Consumer, Deadline
 from policy.runtime.settle import Settled, settle
 
 SCHEMA_VERSION = 1
+PARENT = "FUSION_POLICY_PREFLIGHT_PARENT"
 PACKAGES = ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache")
 
 
@@ -63,7 +64,7 @@ def start_ranks(options: argparse.Namespace, arguments: list[str]) -> int:
     """The same command under torchrun's module, one process a visible GPU (one at least)."""
     count = options.processes or max(probe_machine().visible_devices, 1)
     with_ranks = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count), "-m", "policy.runtime.preflight", *arguments]
-    environment = {**os.environ, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    environment = {**os.environ, PARENT: "1", "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
     done = subprocess.run(with_ranks, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     lines = done.stderr.splitlines()
     marked = [line for line in lines if line.startswith("preflight exit ")]
@@ -89,7 +90,7 @@ def run_rank(options: argparse.Namespace) -> int:
     except RuntimeRequestError as error:
         if dist.get_rank() == 0:
             print(f"preflight: {error}", file=sys.stderr)
-        return 2
+        return _end(2)
     machine, library = probe_machine(), installed(decision.plan.library if decision.plan else "flashinfer")
     settled = settle(decision, [consumer], group, deadline=Deadline(options.deadline), machine=machine, library=library)
     timings: list[dict[str, Any]] = []
@@ -111,7 +112,7 @@ def run_rank(options: argparse.Namespace) -> int:
 
 
 def _end(code: int) -> int:
-    if os.environ.get("RANK") == "0":
+    if os.environ.get("RANK") == "0" and PARENT in os.environ:  # torchrun replaces exit codes by its own
         print(f"preflight exit {code}", file=sys.stderr)
     if code == EXIT_RESTART:
         sys.stdout.flush()

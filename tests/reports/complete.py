@@ -24,7 +24,7 @@ class Completion:
     def __init__(self, pack: Pack, report: Mapping[str, Any], fusions: list[str]) -> None:
         self.pack, self.report, self.fusions = pack, report, fusions
         config = {key: value for key, value in (report.get("config") or {}).items() if key not in ("flags", "env", "note", "model", "kv")}
-        self.own = {name: value for name, value in read_report(report, fusions, config)[0].items()}
+        self.own, _ = read_report(report, fusions, config)
         model = known_model(str((report.get("config") or {}).get("model", "")))
         if model is not None:
             self.own = {"model.architecture": model[0], "model.is_moe": model[1], **self.own}
@@ -93,7 +93,7 @@ class Completion:
             yield {"engine.name": PROFILE["engines"][word]}, "the platform's engine"
 
     def _holds(self, launch: Launch, where: Mapping[str, Any] | None) -> bool:
-        return bool(where) and all(self._given(launch, name) == value for name, value in where.items())  # type: ignore[union-attr]
+        return where is not None and all(self._given(launch, name) == value for name, value in where.items())
 
     def _given(self, launch: Launch, name: str) -> Any:
         held = launch.given.get(name)
@@ -114,7 +114,7 @@ class Completion:
             return None
         wanted = self._given(launch, "packages.flashinfer-python")
         if wanted is not None and product.pins:
-            fitting = [version for version, pins in sorted(product.pins.items()) if _pinned(pins) is not None and _pinned(pins) <= wanted]  # type: ignore[operator]
+            fitting = [version for version, pins in sorted(product.pins.items()) if _pinned(pins) is not None and _pinned(pins) <= wanted]
             if fitting:
                 return str(fitting[-1]), "the release that requires its FlashInfer"
         day = str(self.report.get("date") or "")[:10]

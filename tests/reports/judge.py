@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,16 +12,22 @@ import yaml
 
 from policy.decision import Because, Decision, Verdict
 from policy.evaluate import Evaluation, evaluate
+from policy.facts import ValueProblem
 from policy.launch import Facts, Launch
 from policy.origin import Origin
 from policy.pack import Pack
-from policy.problems import LaunchError
 from tests.reports.complete import Completion
 from tests.reports.read import MAPPING, read_launch
 
 REASONS: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "reasons.yaml").read_text(encoding="utf-8"))
-#: How an answer is looked at: the launch as it is; what it is able to; what it is able to if the adapter builds.
-VIEWS: tuple[tuple[str, str, Mapping[str, str]], ...] = (("safe", "safe", {}), ("able", "fast", {}), ("adapter", "fast", {"runtime.builder": "adapter"}))
+#: How an answer is looked at: the launch as it is; what it is able to; the same if the adapter builds; and what library and
+#: machine are able to, whatever the engine's own code keeps out.
+VIEWS: tuple[tuple[str, str, Mapping[str, str]], ...] = (
+    ("safe", "safe", {}),
+    ("able", "fast", {}),
+    ("adapter", "fast", {"runtime.builder": "adapter"}),
+    ("library", "fast", {"runtime.builder": "adapter", "engine.name": "trainer"}),
+)
 
 
 @dataclass(slots=True)
@@ -56,11 +62,12 @@ def judge_report(pack: Pack, report: Mapping[str, Any], complete: bool) -> tuple
     answers = report.get("resolved_for_facts") or []
     fusions = [name for name in dict.fromkeys(fusion_of(answer["fusion"]) for answer in answers) if name in pack.fusions]
     facts, unmapped = read_launch(report, fusions)
-    try:
-        launch = Launch.of(pack, facts, Origin("facts", "the report"))
-    except LaunchError as error:
-        words = "; ".join(problem.message for problem in error.problems)
-        return [Judgement(report["id"], _kind(report), answer["fusion"], answer["decision"], answer.get("code") or "", "wrong", words) for answer in answers], unmapped
+    launch = Launch()
+    for name, value in facts.items():
+        try:
+            launch.state(pack, name, value, Origin("facts", "the report"))
+        except ValueProblem:
+            unmapped.append(f"{name}={value}")
     return [_judge(pack, report, launch, answer, fusions, complete) for answer in answers], unmapped
 
 
@@ -84,7 +91,8 @@ def _judge(pack: Pack, report: Mapping[str, Any], launch: Launch, answer: Mappin
             judgement = attempt
         if judgement.verdict == "right":
             break
-    if judgement.verdict in ("wrong", "undetermined") and any(one["report"] == judgement.report and one["fusion"] == fusion for one in REASONS["disagreements"]):
+    argued = {(one["report"], one["fusion"]) for one in REASONS["disagreements"]}
+    if judgement.verdict in ("wrong", "undetermined") and (judgement.report, fusion) in argued:
         judgement.verdict = "argued"
     return judgement
 
@@ -108,7 +116,7 @@ def _compare(pack: Pack, launch: Launch, verdict: Verdict, fusion: str, answer: 
     label = answer["decision"]
     judgement = Judgement("", "", answer["fusion"], label, str(answer.get("code") or ""))
     wanted = _accepted(judgement.code)
-    found = [one for one in verdict.launch.findings]
+    found = list(verdict.launch.findings)
     refused = verdict.launch.state == "refused"
     if fusion == "*":
         judgement.got = verdict.launch.state
@@ -122,7 +130,8 @@ def _compare(pack: Pack, launch: Launch, verdict: Verdict, fusion: str, answer: 
     decision = verdict[fusion]
     judgement.got = "refused" if refused else decision.state + (" (conflict)" if decision.conflict else "")
     judgement.missing = decision.unknown_facts
-    headline, also = _reasons(decision)
+    evaluation = Evaluation(Facts(pack, launch), decision.posture)
+    headline, also = _reasons(evaluation, decision)
     judgement.reason = headline
     warnings = [*decision.warnings, *(one for one in found if one.effect == "warn")]
     if label == "warn":
@@ -131,7 +140,8 @@ def _compare(pack: Pack, launch: Launch, verdict: Verdict, fusion: str, answer: 
         if named and decision.state != "undetermined":
             judgement.verdict = "right"
         else:
-            judgement.verdict = "undetermined" if decision.state == "undetermined" else "wrong"
+            hidden = decision.state == "undetermined" or (bool(decision.better) and bool(decision.unknown_facts))
+            judgement.verdict = "undetermined" if hidden else "wrong"
         return judgement
     if decision.state == "undetermined" and not refused:
         return judgement
@@ -142,11 +152,25 @@ def _compare(pack: Pack, launch: Launch, verdict: Verdict, fusion: str, answer: 
     else:
         right = decision.state == "off" or refused
     right = right or _also(answer, decision)
-    judgement.differs = _differences(pack, launch, decision, answer, warnings) if right else ()
-    if right and wanted and label != "on" and not any(fnmatchcase(one, pattern) for one in (headline, *also) for pattern in wanted):
+    judgement.differs = _differences(evaluation, decision, answer, warnings) if right else ()
+    reasons = (headline, *also, *(one.id for one in found if one.effect == "refuse"))
+    if right and label == "off" and wanted and not _named(reasons, wanted):
+        reasons = (*reasons, *_adapter_reasons(pack, launch, fusion))
+    if right and wanted and label != "on" and not _named(reasons, wanted):
         judgement.differs = (*judgement.differs, f"reason {headline}")
     judgement.verdict = "right" if right and not judgement.differs else "wrong"
     return judgement
+
+
+def _named(reasons: Iterable[str], wanted: list[str]) -> bool:
+    return any(fnmatchcase(one, pattern) for one in reasons for pattern in wanted)
+
+
+def _adapter_reasons(pack: Pack, launch: Launch, fusion: str) -> list[str]:
+    """Why the adapter could not build it either, where the engine leaves it off before the mechanism is met."""
+    there = launch.with_facts(pack, {"runtime.builder": "adapter"})
+    decision = evaluate(pack, there, "safe", [fusion])[fusion]
+    return _reasons(Evaluation(Facts(pack, there), "safe"), decision)[1] if decision.state == "off" else []
 
 
 def _accepted(code: str) -> list[str]:
@@ -163,7 +187,19 @@ def _also(answer: Mapping[str, Any], decision: Decision) -> bool:
     return bool(words) and words[0] == decision.state
 
 
-def _reasons(decision: Decision) -> tuple[str, list[str]]:
+def _without_size(evaluation: Evaluation, decision: Decision) -> list[str]:
+    """The limits that leave no size to plans, also where something else excludes them."""
+    found = []
+    for state in decision.able:
+        limits = evaluation.limits(state.plan)
+        for quantity, limit in limits.items():
+            least = limits.get("min_" + quantity[4:]) if quantity.startswith("max_") else None
+            if least is not None and least.value is not None and limit.value is not None and least.value > limit.value:
+                found.append(limit.id)
+    return found
+
+
+def _reasons(evaluation: Evaluation, decision: Decision) -> tuple[str, list[str]]:
     """The headline's reason, and every definite reason beside it, in the words of `reasons.yaml`."""
     reason = decision.reason
     names = {"needs": "needs", "gate": "gate", "asked": "asked", "requires": f"requires:{reason.id}", "unwanted": "unwanted"}
@@ -175,11 +211,14 @@ def _reasons(decision: Decision) -> tuple[str, list[str]]:
             if one.truth is True:
                 also.append(f"requires:{one.id}" if one.effect == "requires" else one.id)
                 also.extend(f"needs:{finding.fact}" for finding in one.findings if one.id == "needs")
+    also.extend(_without_size(evaluation, decision))
+    if decision.left_alone.state in ("off", "dies"):
+        also.append("gate")
     also.extend(f"gate:{finding.fact}" for finding in decision.left_alone.findings if decision.left_alone.state in ("off", "dies"))
     return headline, also
 
 
-def _differences(pack: Pack, launch: Launch, decision: Decision, answer: Mapping[str, Any], warnings: list[Because]) -> tuple[str, ...]:
+def _differences(evaluation: Evaluation, decision: Decision, answer: Mapping[str, Any], warnings: list[Because]) -> tuple[str, ...]:
     """What the answer states beside the state and is not so."""
     found = []
     chosen = decision.chosen
@@ -193,7 +232,6 @@ def _differences(pack: Pack, launch: Launch, decision: Decision, answer: Mapping
         found.append(f"scope {chosen.scope}")
     bounds = [quantity for quantity in ("max_tokens", "max_bytes") if answer.get(quantity) is not None]
     if bounds or answer.get("phase"):
-        evaluation = Evaluation(Facts(pack, launch), decision.posture)
         plans = [chosen] if chosen is not None else [state.plan for state in decision.able if not state.because or state.because[0].id != "call"]
         limits = [evaluation.limits(plan) for plan in plans]
         for quantity in bounds:

@@ -13,7 +13,7 @@ import yaml
 HERE = Path(__file__).parent
 MAPPING: dict[str, Any] = yaml.safe_load((HERE / "facts_mapping.yaml").read_text(encoding="utf-8"))
 DTYPES = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32", "2": ["bfloat16", "float16"], "4": "float32"}
-GRAPHS = {"true": ["piecewise", "full", "full_decode_only", "full_and_piecewise"], "false": "none", "full_and_piecewise": "full_and_piecewise", "full_decode_only": "full_decode_only"}
+GRAPHS = {"true": ["piecewise", "full", "full_decode_only", "full_and_piecewise"], "false": "none"}
 Facts = dict[str, Any]
 
 
@@ -34,9 +34,11 @@ def read_launch(report: Mapping[str, Any], fusions: list[str]) -> tuple[Facts, l
     """The facts of a report's launch, those that its silence leaves open included, and its keys that were not read."""
     keys = report.get("facts") or {}
     found, unmapped = read_report(report, fusions, keys)
+    if any(key in keys for key in MAPPING["implied"]["keys"]):
+        found = {**MAPPING["implied"]["facts"], **found}
     if "engine" not in keys and found.get("device.platform", "cuda") == "cuda":
         found = {**MAPPING["library"], **{f"request.{fusion}": "on" for fusion in fusions}, **found}
-    return {**{name: "unknown" for name in MAPPING["silent"]}, **found}, unmapped
+    return {**dict.fromkeys(MAPPING["silent"], "unknown"), **found}, unmapped
 
 
 def _read(entry: Mapping[str, Any], raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
@@ -97,6 +99,11 @@ def _dtype(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
 
 def _lower(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
     return str(raw).lower()
+
+
+def _every(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
+    """What holds for all ranks: false where it is false for one."""
+    return all(raw) if isinstance(raw, list) else all(raw.values()) if isinstance(raw, dict) else raw
 
 
 def _names(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:

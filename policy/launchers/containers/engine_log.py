@@ -62,14 +62,17 @@ def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotic
     """The launches in the text."""
     lines = [_ANSI.sub("", line)[:MAX_LINE] for line in text.split("\n")]
     log = _Log(name)
+    seen: set[tuple[str, str]] = set()  # ranks and processes print the same value again and again
     for number, line in enumerate(lines):
         stream = _STREAM.match(line)
         log.stream = stream.group(0).strip() if stream else ""
         for pattern, take in log.kinds:
             match = pattern.search(line)
-            if match is not None:
-                joined = line[match.end() :] + "".join("\n" + following for following in _continued(lines, number, line))
-                take(match, joined, number + 1)
+            if match is None or (said := (log.stream, line[match.start() :])) in seen:
+                continue
+            seen.add(said)
+            joined = line[match.end() :] + "".join("\n" + following for following in _continued(lines, number, line))
+            take(match, joined, number + 1)
     return merge_parts(log.finished())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from policy.launchers.containers.reading.launches import merge_parts
-from policy.launchers.containers.reading.scripts import read_script
+from policy.launchers.containers.reading.scripts import MAX_CHARACTERS, read_script
 from policy.launchers.containers.reading.shell_expand import Field
 from policy.launchers.found import FoundLaunch, LaunchNotice, Stated
 from policy.launchers.yaml_places import Node
@@ -30,6 +30,9 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
     """The launches in the text."""
+    if len(text) > MAX_CHARACTERS:
+        message = f"only the first {MAX_CHARACTERS} characters of the script are read"
+        problems.append(LaunchNotice("too-large", message, Origin("file", file=name)))
     directives = {match.group(1): (match.group(2) or "", match.start()) for match in _DIRECTIVE.finditer(text)}
 
     def place(offset: int) -> tuple[str, int, int]:

@@ -14,6 +14,7 @@ from policy.launchers.yaml_places import Places
 from policy.origin import Origin
 
 MAX_RUNS = 24
+MAX_CHARACTERS = 500_000  # of a script; what comes after is not read
 
 
 @dataclass(slots=True)
@@ -37,6 +38,7 @@ def read_script(
 ) -> list[FoundLaunch]:
     """The launches of a script. `variables` are set from outside; `positional` are `$0`, `$1` and so on; `versions` are
     those of engines that something before the script installed."""
+    text = text[:MAX_CHARACTERS]
     taken: list[_Taken] = []
     queue: list[dict[Condition, bool]] = [{}]
     tried: set[frozenset[tuple[Condition, bool]]] = set()
@@ -52,7 +54,9 @@ def read_script(
         run.script(text, name, places or Places.of_text(text), known)
         for engine, version in run.versions.items():
             installed.setdefault(engine, version)
-        queue += [{**choices, condition: not condition.holds} for condition in run.conditions if condition not in choices]
+        for condition in list(run.conditions)[:MAX_RUNS]:
+            if condition not in choices and len(queue) + len(tried) < 2 * MAX_RUNS:
+                queue.append({**choices, condition: not condition.holds})
         came_to = {reached.place for reached in run.reached}
         for reached in run.reached:
             _take(taken, reached, choices, came_to)

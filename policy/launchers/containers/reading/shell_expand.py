@@ -20,7 +20,9 @@ _PARAMETER = re.compile(
     r"\$(?:\{(?P<length>#)?(?P<braced>[A-Za-z_]\w*|[@*#?0-9])(?P<index>\[[^\]]*\])?(?P<rest>.*)\}|(?P<name>[A-Za-z_]\w*|[@*#?$!0-9-]))$",
     re.DOTALL,
 )
-_FIELD = re.compile(r"(?:\$\((?:[^()]|\([^()]*\))*\)|\$\{[^}]*\}|\{\{.{0,500}?\}\}|\S)+")
+_FIELD = re.compile(r"(?:\$\([^()]{0,300}(?:\([^()]{0,300}\)[^()]{0,300}){0,5}\)|\$\{[^}]{0,300}\}|\{\{[^{}\n]{0,300}\}\}|\S)+")
+_PIECE = re.compile(r"\S+")
+MAX_FIELDS = 5_000  # of one word or array
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ class Variables:
 
 def split(text: str, place: Place) -> list[Field]:
     """Field splitting of an unquoted value; substitutions that stand in it as written are not torn."""
-    return [Field(match.group(0), place) for match in _FIELD.finditer(text)]
+    pattern = _FIELD if len(text) < 20_000 and ("$" in text or "{{" in text) else _PIECE
+    return [Field(match.group(0), place) for match in pattern.finditer(text)][:MAX_FIELDS]
 
 
 def expand(word: ShellWord, variables: Variables, place: Callable[[int], Place], depth: int = 0) -> list[Field]:
@@ -105,7 +108,7 @@ def expand(word: ShellWord, variables: Variables, place: Callable[[int], Place],
             buffer.append(" ".join(item.text for item in value.elements))  # inside a longer text, as in bash -c "..."
             started = True
         elif value.elements is not None and (is_all(part) or not part.quoted):
-            items = value.elements if part.quoted else [piece for item in value.elements for piece in split(item.text, item.place)]
+            items = value.elements if part.quoted else [piece for item in value.elements[:MAX_FIELDS] for piece in split(item.text, item.place)]
             for index, item in enumerate(items):
                 if index:
                     finish()
@@ -129,7 +132,7 @@ def expand(word: ShellWord, variables: Variables, place: Callable[[int], Place],
             if pieces and value.text[-1:].isspace():
                 finish()
     finish()
-    return fields
+    return fields[:MAX_FIELDS]
 
 
 def text_of(word: ShellWord, variables: Variables, depth: int = 0) -> str:
@@ -169,7 +172,7 @@ def evaluate(part: Part, variables: Variables, depth: int) -> Value | None:
     if part.kind == "arithmetic":
         return number_of(part.text[3:-2], variables)
     if part.kind == "command":
-        return substitution(part.text, variables)
+        return substitution(part.text, variables, depth)
     match = _PARAMETER.match(part.text)
     if match is None:
         return None
@@ -262,7 +265,7 @@ def number_of(expression: str, variables: Variables) -> Value | None:
     return None if result is None else Value(str(result), ("", 1, 1))
 
 
-def substitution(text: str, variables: Variables) -> Value | None:
+def substitution(text: str, variables: Variables, depth: int = 0) -> Value | None:
     """`$(echo X)`, `$(basename X)` and `$(dirname X)` of what is known; anything else has to run to be known."""
     inner = text[2:-1] if text.startswith("$(") else text.strip("`")
     if inner in variables.values:  # Kubernetes replaces $(NAME) before the shell sees it
@@ -271,7 +274,7 @@ def substitution(text: str, variables: Variables) -> Value | None:
     if any(token.kind != "word" for token in parsed):
         return None
     place: Callable[[int], Place] = lambda offset: ("", 1, 1)  # noqa: E731
-    fields = [item.text for token in parsed if token.word is not None for item in expand(token.word, variables, place, 1)]
+    fields = [item.text for token in parsed if token.word is not None for item in expand(token.word, variables, place, depth + 1)]
     if len(fields) < 2 or any("$" in item or "`" in item for item in fields):
         return None
     if fields[0] == "echo" and not fields[1].startswith("-"):

@@ -46,7 +46,7 @@ class Run:
 
     choices: dict[Condition, bool] = field(default_factory=dict)
     reached: list[Reached] = field(default_factory=list)
-    conditions: list[Condition] = field(default_factory=list)
+    conditions: dict[Condition, None] = field(default_factory=dict)  # in the order in which they were met
     files: Files = field(default_factory=lambda: Files({}, {}))
     versions: dict[str, Field] = field(default_factory=dict)  # engine -> version that the script installs
     functions: dict[str, tuple[Sequence, Scope]] = field(default_factory=dict)
@@ -104,8 +104,7 @@ class Run:
         """The truth that this run goes by."""
         if isinstance(truth, bool):
             return truth
-        if truth not in self.conditions:
-            self.conditions.append(truth)
+        self.conditions[truth] = None
         return self.choices.get(truth, truth.holds)
 
     def tree(self, item: Tree, scope: Scope) -> None:

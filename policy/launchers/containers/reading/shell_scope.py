@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from policy.launchers.containers.reading.shell_conditions import Condition
-from policy.launchers.containers.reading.shell_expand import Field, Place, Value, Variables, expand, is_default, text_in, text_of
+from policy.launchers.containers.reading.shell_expand import MAX_FIELDS, MAX_VALUE, Field, Place, Value, Variables, expand, is_default, text_in, text_of
 from policy.launchers.containers.reading.shell_tree import Command, Sequence
 from policy.launchers.shell_words import ShellWord, Token
 
@@ -34,7 +34,7 @@ class Scope:
 
     def fields(self, words: list[ShellWord]) -> list[Field]:
         """The fields that words become."""
-        return [item for word in words for item in expand(word, self.variables, self.place)]
+        return [item for word in words[:MAX_FIELDS] for item in expand(word, self.variables, self.place)][:MAX_FIELDS]
 
 
 def assigned(word: ShellWord) -> re.Match[str] | None:
@@ -58,10 +58,10 @@ def value_of(word: ShellWord, match: re.Match[str], scope: Scope) -> Value:
     """What an assignment gives its variable, `+=` included."""
     old = scope.variables.values.get(match[1]) if match[3] else None
     if word.elements is not None:
-        elements = scope.fields(list(word.elements))
+        elements = scope.fields(list(word.elements))[:MAX_FIELDS]
         if old is not None:
             before = old.elements if old.elements is not None else [Field(old.text, old.place)] if old.text else []
-            elements = before + elements
+            elements = (before + elements)[:MAX_FIELDS]
         return Value(" ".join(item.text for item in elements), scope.place(word.offset), elements)
     text = text_of(word, scope.variables)[len(match[0]) :]
     where = scope.place(word.offset + len(match[0]))
@@ -69,9 +69,9 @@ def value_of(word: ShellWord, match: re.Match[str], scope: Scope) -> Value:
         inner = expand(ShellWord(word.parts[1:], word.offset), scope.variables, scope.place)
         where = inner[0].place if len(inner) == 1 and inner[0].text == text and inner[0].place[0] else where
     if old is not None and old.elements is not None:
-        elements = [*old.elements, Field(text, where)]
+        elements = [*old.elements[:MAX_FIELDS], Field(text, where)]
         return Value(" ".join(item.text for item in elements), old.place, elements)
-    return Value(old.text + text if old is not None else text, where, default=is_default(word, scope.variables))
+    return Value((old.text + text)[:MAX_VALUE] if old is not None else text, where, default=is_default(word, scope.variables))
 
 
 def declare(kind: str, words: list[ShellWord], scope: Scope) -> None:

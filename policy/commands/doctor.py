@@ -1,0 +1,123 @@
+"""`policy doctor`: is the plug-in there and loaded, do versions match, is a compiler there, what is not known."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from policy.commands import common
+from policy.evaluate import Evaluation
+from policy.launch import Facts
+from policy.launchers.found import FoundLaunch
+from policy.launchers.installed import installed_versions
+from policy.launchers.read import read_launch
+from policy.pack import Pack
+
+EXAMPLE = "policy doctor"
+GROUPS = {"vllm": ("vllm.general_plugins", "VLLM_PLUGINS"), "sglang": ("sglang.srt.plugins", "SGLANG_PLUGINS")}
+NAME = "fusion_policy"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """The options of `policy doctor`."""
+    common.add_pack(parser)
+    parser.set_defaults(command=[])
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print one line a check, with what to do where it fails; exit 1 where one does."""
+    pack = common.load(options)
+    paint = common.painter()
+    failed = 0
+    for good, text, remedy in checks(pack):
+        word, colour = {True: ("ok", "green"), False: ("fix", "red"), None: ("note", "yellow")}[good]
+        failed += good is False
+        print(f"{paint(word.ljust(4), colour)} {text}")
+        if remedy and good is not True:
+            print(f"     {remedy}")
+    return common.FINDING if failed else common.OK
+
+
+Check = tuple[bool | None, str, str]
+
+
+def checks(pack: Pack) -> Iterator[Check]:
+    """Every check: good, bad, or worth a note; what was seen; what to do."""
+    yield from _shadow()
+    versions = installed_versions()
+    engines = [product for product in pack.products.values() if product.role == "engine" and product.package.replace("_", "-") in versions]
+    if not engines:
+        yield None, "no engine that is known is installed here", "run this where the engine is installed: inside its image or environment"
+    for product in engines:
+        version = versions[product.package.replace("_", "-")][0]
+        yield from _plugin(product.name, product.title, version)
+        yield from _launch(pack, product.name, product.title, version)
+    yield from _compiler()
+
+
+def _shadow() -> Iterator[Check]:
+    here = Path(__file__).resolve().parents[1]
+    for folder in sys.path:
+        for candidate in (Path(folder or ".") / "policy.py", Path(folder or ".") / "policy" / "__init__.py"):
+            if candidate.is_file() and candidate.resolve().parent != here:
+                yield False, f"the module {candidate} has the name of this package", "rename it, or set PYTHONSAFEPATH=1 for the engine's processes"
+                return
+    yield True, f"`policy` is {here}", ""
+
+
+def _plugin(engine: str, title: str, version: str) -> Iterator[Check]:
+    group, variable = GROUPS.get(engine, ("", ""))
+    if not group:
+        return
+    offered = [point for point in importlib.metadata.entry_points(group=group) if point.name == NAME]
+    yield bool(offered), f"{title} {version}: the plug-in is {'installed' if offered else 'not installed'} in this environment", "python -m pip install fusion-policy, with the engine's own Python"
+    listed = os.environ.get(variable)
+    if listed is not None and NAME not in [name.strip() for name in listed.split(",")]:
+        yield False, f"{variable}={listed} hides the plug-in", f"export {variable}={listed + ',' if listed else ''}{NAME}"
+    if offered:
+        try:
+            offered[0].load()
+            yield True, f"{title} can load the plug-in", ""
+        except Exception as error:
+            yield False, f"{title} cannot load the plug-in: {error}", "engines log such errors and go on without it"
+    mode = os.environ.get("FUSION_POLICY_MODE")
+    yield (True if mode else None), f"FUSION_POLICY_MODE is {mode or 'not set: the plug-in does nothing'}", "export FUSION_POLICY_MODE=enforce (or advise, fail)"
+
+
+def _launch(pack: Pack, engine: str, title: str, version: str) -> Iterator[Check]:
+    """What the launch-level rules say of this environment alone: companions, Python, windows of versions."""
+    product = pack.products[engine]
+    if product.through is not None:
+        fact = pack.fact(product.version_fact)
+        values = fact.values(version, product.releases) if fact is not None else None
+        single = values.single() if values is not None else None
+        if single is not None and single > product.through:
+            yield None, f"{title} {version} is newer than what was read ({product.through}): its gates are predicted, its traits unknown", "update fusion-policy"
+    read = read_launch(pack, FoundLaunch(engine), version, None, True, os.environ)
+    state = Evaluation(Facts(pack, read.launch), "safe").launch_state()
+    for one in state.findings:
+        rule = pack.rules.get(one.id)
+        yield (False if one.effect == "refuse" else None), f"{one.id}: {one.title}", rule.fix if rule else ""
+    facts = Facts(pack, read.launch)
+    unknown = [name for name in ("device.compute_capability", "device.interconnect", "device.multicast", "packages.flashinfer-python") if not _known(pack, facts, name)]
+    for name in unknown:
+        declared = pack.fact(name)
+        yield None, f"{name} is not known here", declared.find_out if declared else ""
+
+
+def _known(pack: Pack, facts: Facts, name: str) -> bool:
+    fact = pack.fact(name)
+    return fact is not None and fact.known(facts.values(name))
+
+
+def _compiler() -> Iterator[Check]:
+    versions = installed_versions()
+    prebuilt = "flashinfer-jit-cache" in versions
+    for program in ("nvcc", "ninja"):
+        there = shutil.which(program) or (program == "nvcc" and (Path("/usr/local/cuda/bin/nvcc").is_file()))
+        yield (True if there else None if prebuilt else False), f"{program} is {'there' if there else 'not found'}" + (" (kernels are prebuilt)" if prebuilt and not there else ""), "install it, or flashinfer-jit-cache: without it FlashInfer compiles nothing"

@@ -1,0 +1,120 @@
+"""Runs inside the engines' environment: makes a real vLLM configuration on a machine without a GPU, and prints it.
+
+    python vllm_configuration.py VERSION FLASHINFER_VERSION MODEL_FOLDER CAPABILITY '{"tensor_parallel_size": 2, …}'
+
+Only what a CPU cannot have is replaced: compiled extensions, the device's answers, and the inspection of the model's
+class. The configuration, its gates and the plug-in loading are the release's own.
+"""
+
+import dataclasses
+import json
+import os
+import sys
+import types
+from pathlib import Path
+
+RELEASES = Path(__file__).resolve().parents[2] / ".engines"
+version, flashinfer, model, capability, arguments = sys.argv[1:6]
+# the folder of this script holds no module that an engine should find
+sys.path[:] = [str(RELEASES / f"vllm-{version}"), str(RELEASES / f"flashinfer-python-{flashinfer}"), *sys.path[1:]]
+EXTENSIONS = ("vllm._C", "vllm._moe_C", "vllm._C_stable_libtorch", "vllm._moe_C_stable_libtorch", "vllm._qutlass_C", "vllm.cumem_allocator")
+for name in EXTENSIONS:
+    sys.modules[name] = types.ModuleType(name)
+
+import torch  # noqa: E402
+
+SPACES = ("_C", "_moe_C", "_C_cache_ops", "_C_custom_ar")
+
+
+class Operator:
+    """Stands for a compiled operator, whatever is asked of it."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __call__(self, *arguments, **keywords):
+        return None
+
+
+class Space:
+    """Stands for a namespace of compiled operators."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        made = Operator()
+        object.__setattr__(self, name, made)
+        return made
+
+
+real_register_fake = torch.library.register_fake
+
+
+def register_fake(operator, function=None, /, **keywords):
+    """As torch's, but operators that were never compiled are left alone."""
+    if isinstance(operator, str) and operator.split("::")[0] in SPACES:
+        return function if function is not None else lambda given: given
+    return real_register_fake(operator, function, **keywords) if function is not None else real_register_fake(operator, **keywords)
+
+
+torch.library.register_fake = register_fake
+for name in SPACES:
+    setattr(torch.ops, name, Space())
+
+import vllm.platforms  # noqa: E402
+from vllm.platforms.cuda import CudaPlatformBase  # noqa: E402
+from vllm.platforms.interface import DeviceCapability  # noqa: E402
+
+
+class Device(CudaPlatformBase):
+    """The answers of a CUDA device of the wanted capability."""
+
+    @classmethod
+    def get_device_capability(cls, device_id=0):
+        major, minor = capability.split(".")
+        return DeviceCapability(int(major), int(minor))
+
+    @classmethod
+    def get_device_name(cls, device_id=0):
+        return "NVIDIA"
+
+    @classmethod
+    def get_device_total_memory(cls, device_id=0):
+        return 80 << 30
+
+    @classmethod
+    def device_count(cls):
+        return 8
+
+    @classmethod
+    def is_fully_connected(cls, device_ids):
+        return True
+
+    @classmethod
+    def log_warnings(cls):
+        pass
+
+
+vllm.platforms._current_platform = Device()
+
+import vllm.model_executor.models.registry as registry  # noqa: E402
+
+KNOWN = {
+    "architecture": "LlamaForCausalLM", "is_text_generation_model": True, "supports_pp": True, "default_seq_pooling_type": "LAST", "default_tok_pooling_type": "ALL",
+    "default_pooling_type": "LAST", "attn_type": "decoder", "score_type": "bi-encoder",
+}  # fmt: skip
+registry._LazyRegisteredModel.inspect_model_cls = lambda self: registry._ModelInfo(**{field.name: KNOWN.get(field.name, False) for field in dataclasses.fields(registry._ModelInfo)})
+
+from vllm.engine.arg_utils import EngineArgs  # noqa: E402
+
+try:
+    configuration = EngineArgs(model=model, skip_tokenizer_init=True, **json.loads(arguments)).create_engine_config()
+except Exception as error:
+    print("RESULT " + json.dumps({"error": f"{type(error).__name__}: {error}"}))
+    sys.exit(1)
+names = ("fuse_allreduce_rms", "fuse_norm_quant", "fuse_act_quant", "enable_fi_allreduce_fusion")
+passes = {name: getattr(configuration.compilation_config.pass_config, name, None) for name in names}
+environment = {name: value for name, value in os.environ.items() if name.startswith("VLLM_FLASHINFER")}
+print("RESULT " + json.dumps({"pass_config": passes, "environment": environment}))
