@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from policy.conditions import ALWAYS, NEVER, Condition, Path, parse
@@ -17,6 +18,7 @@ from policy.pack import (
     Device,
     Fusion,
     Gate,
+    OnDemand,
     Pack,
     Place,
     Plan,
@@ -39,6 +41,7 @@ class Source(Protocol):
     kind: str
     file: str
     value: Any
+    trusted: bool  # checked before: nothing is checked again, and what is not asked for is not read
 
     def place(self, path: Path) -> Place:
         """Where the value at `path` is written."""
@@ -200,6 +203,8 @@ class _Builder:
         return parse(raw, vocabulary, path, source.complain)
 
     def _value(self, source: Source, path: Path, fact: Fact, raw: Any) -> None:
+        if source.trusted:
+            return
         try:
             fact.values(raw)
         except ValueProblem as problem:
@@ -229,6 +234,8 @@ class _Builder:
         if fusion:
             wanted["fusion"] = frozenset((fusion,))
         selector = Selector(wanted)
+        if source.trusted:
+            return selector
         plans = [plan for one in self.pack.fusions.values() for plan in one.plans]
         attributes = {name for plan in plans for name in plan.attributes}
         for name in raw:
@@ -307,6 +314,7 @@ class _Builder:
         prefix = f"products/{name}/"
         traits: dict[str, Trait] = {}
         gates: dict[str, Gate] = {}
+        makers: dict[str, Callable[[], Gate]] = {}
         switches: list[Switch] = []
         pins: dict[Version, Mapping[str, str]] = {}
         defaults: dict[str, Breakpoints] = {}
@@ -318,7 +326,7 @@ class _Builder:
             if part.kind == "traits":
                 self._traits(part, "engine" if role == "engine" else name, through, traits)
             elif part.kind == "gate":
-                gate = self._gate(part, name)
+                gate = self._gate(part, name, through)
                 gates[gate.fusion] = gate
             elif part.kind == "switches":
                 switches.extend(self._switch(part, one, ("switches", number)) for number, one in enumerate(part.value["switches"]))
@@ -330,7 +338,7 @@ class _Builder:
                 self._join(part, "settings", settings, self._settings(part, "settings"))
                 self._join(part, "environment", environment, self._settings(part, "environment"))
         self.pack.products[name] = Product(
-            name, raw["title"], role, raw["package"], version_fact, releases, through, traits, gates, tuple(switches), pins, defaults, settings, environment
+            name, raw["title"], role, raw["package"], version_fact, releases, through, traits, OnDemand(makers) if makers else gates, tuple(switches), pins, defaults, settings, environment
         )
 
     def _join(self, source: Source, section: str, into: dict[Any, Any], found: Mapping[Any, Any]) -> None:
@@ -373,13 +381,16 @@ class _Builder:
 
             into[name] = Trait(name, self._breakpoints(source, raw["rows"], (*path, "rows"), horizon, read), tuple(raw.get("references", ())), source.place(path))
 
-    def _gate(self, source: Source, product: str) -> Gate:
+    def _gate(self, source: Source, product: str, product_through: Version | None) -> Gate:
         raw = source.value
         if raw["fusion"] not in self.pack.fusions:
             source.complain(("fusion",), f"no fusion is named `{raw['fusion']}`", did_you_mean(raw["fusion"], self.pack.fusions))
         private: dict[str, Condition] = {}
         self._conditions([source], self.vocabulary, private, {})
-        through = self._version(source, raw["through"], ("through",))
+        through = self._version(source, raw["through"], ("through",)) if raw.get("through") else product_through
+        if through is None:
+            source.complain((), "neither the gate nor its product says `through`", "state the newest release that was read")
+            through = Version("0")
 
         def read(arm: Any, here: Path) -> Arm:
             takes = tuple(
@@ -466,7 +477,7 @@ class _Builder:
             name,
             raw["title"],
             effect,
-            self._when(source, raw.get("when"), (*path, "when")),
+            self._rule_condition(source, raw.get("when"), (*path, "when")),
             plans,
             limit or {},
             raw.get("consequence"),
@@ -483,6 +494,11 @@ class _Builder:
             table,
             source.place(path),
         )
+
+    def _rule_condition(self, source: Source, raw: Any, path: Path) -> Condition | Callable[[], Condition]:
+        if source.trusted and raw is not None:
+            return lambda: self._when(source, raw, path)
+        return self._when(source, raw, path)
 
     def _limit(self, source: Source, path: Path, quantity: str, value: Any) -> None:
         if isinstance(value, str) and self.pack.fact(value) is None:
@@ -519,14 +535,15 @@ class _Builder:
                     self._table_rule(source, _filled(merged, row, columns), f"{name}-{suffix}", [*here, _filled(merged.get("when"), row, columns)], path)
         for name, fields in raw.get("otherwise", {}).items():
             merged = {**raw["rule"], **fields}
-            self._table_rule(source, merged, f"{raw['table']}/{name}", [merged.get("when"), {"not": {"any": held}}], ("otherwise", name))
+            nowhere = {"not": {"any": held}}
+            self._table_rule(source, merged, f"{raw['table']}/{name}", [merged.get("when"), nowhere], ("otherwise", name))
 
     def _table_rule(self, source: Source, fields: Mapping[str, Any], name: str, conditions: list[Any], path: Path) -> None:
         parts = [part for part in conditions if part is not None]
         merged = {**fields, "id": name, "when": None if not parts else parts[0] if len(parts) == 1 else {"all": parts}}
-        missing = [field for field in ("title", "effect") if not merged.get(field)]
-        for field in missing:
-            source.complain(path, f"the row has no `{field}`, and the table gives none", "")
+        missing = [one for one in ("title", "effect") if not merged.get(one)]
+        for one in missing:
+            source.complain(path, f"the row has no `{one}`, and the table gives none", "")
         if not missing and (self.shaped is None or self.shaped(source, path, merged)):
             self._rule(_Row(source, path), merged, path, source.value["table"])
 
@@ -552,7 +569,7 @@ class _Row:
 
     def __init__(self, source: Source, path: Path) -> None:
         self.source, self.path = source, path
-        self.kind, self.file, self.value = source.kind, source.file, source.value
+        self.kind, self.file, self.value, self.trusted = source.kind, source.file, source.value, source.trusted
         self.shared: Mapping[str, Any] = source.value["rule"]
         self.row: Mapping[str, Any] = source.value[path[0]][path[1]]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -49,6 +50,8 @@ def main(words: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             # a name that the terminal cannot show is shown escaped, not as a traceback
             stream.reconfigure(errors="backslashreplace")
+    # a short process with many small objects: collecting them would cost more than they hold
+    gc.disable()
     given = list(sys.argv[1:] if words is None else words)
     launch: list[str] = []
     if "--" in given:

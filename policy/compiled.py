@@ -31,6 +31,7 @@ class CompiledSource:
     file: str
     value: Any
     lines: dict[str, int]
+    trusted: bool = True
 
     def place(self, path: Path) -> Place:
         """Where the value at `path` is written."""

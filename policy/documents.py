@@ -125,8 +125,12 @@ class TableDocument(Document):
     description: str = Field(min_length=1)
     rule: dict[str, Any] = Field(description="the fields of a rule that all rows share; `{column}` stands for the row's value in texts")
     keys: dict[str, str] = Field(default_factory=dict, description="column -> the fact that it is a condition on")
-    also: dict[Name, dict[str, Any]] = Field(default_factory=dict, description="a further rule of each row that has the columns it names, as `NAME/ROW-SUFFIX`: fields instead of those of `rule`")
-    otherwise: dict[Name, dict[str, Any]] = Field(default_factory=dict, description="a rule for where no row holds, as `NAME/KEY`: fields instead of those of `rule`")
+    also: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict, description="a further rule of each row that has the columns it names, as `NAME/ROW-SUFFIX`: fields instead of those of `rule`"
+    )
+    otherwise: dict[Name, dict[str, Any]] = Field(
+        default_factory=dict, description="a rule for where no row holds, as `NAME/KEY`: fields instead of those of `rule`"
+    )
     rows: list[dict[str, Any]] = Field(min_length=1)
 
 
@@ -219,7 +223,7 @@ class GateDocument(Document):
     gate: Name
     fusion: Name
     setting: str
-    through: VersionText
+    through: VersionText | None = Field(None, description="the newest release that was read; left out: the product's")
     references: list[str] = Field(default_factory=list)
     conditions: dict[Name, NamedConditionDocument] = Field(default_factory=dict, description="conditions that only this gate names")
     arms: list[ArmDocument] = Field(min_length=1)

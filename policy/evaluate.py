@@ -333,6 +333,9 @@ class Evaluation:
                     open_.extend(finding for finding in one.findings if finding.truth is None)
         if decision.chosen is not None:
             findings.extend(self._admission(decision.chosen))
+            if self.pack.fact("runtime.builder"):
+                # which plans are on the menu depends on who builds
+                findings.append(Finding("runtime.builder", "", "", True, ""))
         if decision.state == "undetermined" and engine.state == "unknown" and not engine.gate:
             open_.append(Finding("engine.name", "", "", None, ""))
             open_.append(Finding("engine.version", "", "", None, ""))
@@ -452,8 +455,9 @@ class _Choice:
 
     def reason(self) -> Reason:
         """The rule that excludes the engine's plan, or else the first plan that could have been taken."""
-        own = self.by_plan.get(self.engine.plan or "")
-        states = [state for state in ([own] if own is not None else []) + self.relevant() + list(self.able) if state.state == "excluded" and state.because]
+        tried = [self.engine.plan, *(name for chain in self.engine.chains or () for name in chain.possible(self.by_plan))]
+        own = [self.by_plan[name] for name in tried if name in self.by_plan]
+        states = [state for state in (*own, *self.relevant(), *self.able) if state.state == "excluded" and state.because]
         if not states:
             return Reason("unknown", "", "no plan can be taken")
         top = next((one for one in states[0].because if one.truth is True), states[0].because[0])

@@ -38,6 +38,7 @@ class YamlSource:
     file: str
     document: Document
     problems: list[Problem] = field(default_factory=list)
+    trusted: bool = False
 
     @property
     def value(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,25 @@ class Place:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
+
+
+class OnDemand(Mapping[str, Any]):
+    """A mapping whose values are made when they are first asked for, for packs that are known to be right."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
+        self._makers = dict(makers)
+        self._made: dict[str, Any] = {}
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self._made:
+            self._made[key] = self._makers[key]()
+        return self._made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +123,13 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One situation and what it does to plans or to the launch. Rules only narrow."""
+    """One situation and what it does to plans or to the launch. Rules only narrow. `condition` may be given as a
+    function, for packs whose conditions are known to be right: it is read when it is first asked for."""
 
     id: str
     title: str
     effect: str
-    when: Condition = ALWAYS
+    condition: Condition | Callable[[], Condition] = ALWAYS
     plans: Selector | None = None
     limits: Mapping[str, Any] = field(default_factory=dict)
     consequence: str | None = None
@@ -125,6 +145,13 @@ class Rule:
     retired: str = ""
     table: str = ""
     place: Place = Place("")
+
+    @property
+    def when(self) -> Condition:
+        """The situation."""
+        if callable(self.condition):
+            object.__setattr__(self, "condition", self.condition())
+        return self.condition  # type: ignore[return-value]
 
     @property
     def evidence(self) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -28,7 +28,7 @@ class MemorySource:
     kind: str
     file: str
     value: Any
-    complaints: list[str] = field(default_factory=list)
+    trusted: bool = False
 
     def place(self, path: Path) -> Place:
         return Place(self.file)

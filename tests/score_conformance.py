@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from policy.load import read_pack
-from tests.conformance import read_rows, scorer_of
+from policy.load import read_pack  # noqa: E402
+from tests.conformance import read_rows, scorer_of  # noqa: E402
 
 SHOWN = 10
 

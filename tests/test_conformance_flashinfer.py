@@ -42,6 +42,15 @@ def test_a_wrong_signature_is_seen(pack: Pack) -> None:
     assert {text.split(": ")[1].split(" ")[0] for text in disagreements} == {"takes_group", "scope_authority"}
 
 
-@pytest.mark.parametrize(("release", "trait", "value"), [("0.6.16", "python_3_12_only", True), ("0.6.16.post3", "python_3_12_only", True), ("0.6.16.post4", "python_3_12_only", False), ("0.7.1", "version_check", "raises"), ("0.7.2.post1", "version_check", "warns")])
+@pytest.mark.parametrize(
+    ("release", "trait", "value"),
+    [
+        ("0.6.16", "python_3_12_only", True),
+        ("0.6.16.post3", "python_3_12_only", True),
+        ("0.6.16.post4", "python_3_12_only", False),
+        ("0.7.1", "version_check", "raises"),
+        ("0.7.2.post1", "version_check", "warns"),
+    ],
+)
 def test_traits_without_a_signature(pack: Pack, release: str, trait: str, value: object) -> None:
     assert flashinfer_api.answer(pack, release, trait) == value

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from policy.evaluate import evaluate
-from policy.launch import Launch
+from policy.launch import Facts, Launch
 from policy.load import read_pack
 from policy.pack import Pack
 from tests.conformance import engine_pins, read_rows, scorer_of, sglang_allreduce_fusion
@@ -55,8 +55,21 @@ def test_pins_are_those_of_the_metadata(pack: Pack, sample: bool) -> None:
     assert not disagreements, disagreements[:5]
 
 
-BASE = {"engine.name": "sglang", "device.platform": "cuda", "device.compute_capability": "9.0", "device.interconnect": "nvswitch", "device.multicast": True, "device.gpus_per_node": 8}
-HOPPER = {**BASE, "device.name": "NVIDIA H100 80GB HBM3", "model.architecture": "Qwen3MoeForCausalLM", "parallel.tensor_parallel_size": 4, "model.dtype": "bfloat16"}
+BASE = {
+    "engine.name": "sglang",
+    "device.platform": "cuda",
+    "device.compute_capability": "9.0",
+    "device.interconnect": "nvswitch",
+    "device.multicast": True,
+    "device.gpus_per_node": 8,
+}
+HOPPER = {
+    **BASE,
+    "device.name": "NVIDIA H100 80GB HBM3",
+    "model.architecture": "Qwen3MoeForCausalLM",
+    "parallel.tensor_parallel_size": 4,
+    "model.dtype": "bfloat16",
+}
 BLACKWELL = {**HOPPER, "device.compute_capability": "10.0", "device.name": "NVIDIA B200"}
 
 
@@ -78,7 +91,17 @@ BLACKWELL = {**HOPPER, "device.compute_capability": "10.0", "device.name": "NVID
         ({**BLACKWELL, "engine.version": "0.5.22", "model.architecture": "MiMoV2ForCausalLM"}, "off", "unfused", None),
         ({**BLACKWELL, "engine.version": "0.5.23", "model.architecture": "MiMoV2ForCausalLM"}, "on", "fused", "mnnvl-cutedsl"),
         ({**HOPPER, "engine.version": "0.5.14", "engine.batch_invariant": True, "request.allreduce_rms": "on"}, "off", "unfused", None),
-        ({**HOPPER, "engine.version": "0.5.11", "engine.batch_invariant": True}, "on", "fused", "trtllm-unscoped"),
+        ({**HOPPER, "engine.version": "0.5.11", "engine.batch_invariant": True}, "on", "wrong_numbers", "trtllm-unscoped"),
+        (
+            {**HOPPER, "engine.version": "0.5.14", "parallel.dp_attention": True, "parallel.data_parallel_size": 2, "request.allreduce_rms": "on"},
+            "on",
+            "unfused",
+            "trtllm",
+        ),
+        ({**BLACKWELL, "engine.version": "0.5.22", "parallel.nodes": 2, "device.fabric": False}, "on", "hang", "mnnvl"),
+        ({**BLACKWELL, "engine.version": "0.5.23", "parallel.nodes": 2, "device.fabric": False}, "on", "unfused", "mnnvl"),
+        ({**BLACKWELL, "device.compute_capability": "12.0", "engine.version": "0.5.7"}, "on", "crash", "trtllm-ipc-world"),
+        ({**BLACKWELL, "device.compute_capability": "12.0", "engine.version": "0.5.13.post1", "request.allreduce_rms": "on"}, "on", "unfused", "trtllm"),
     ],
 )
 def test_stages_of_the_engine(pack: Pack, facts: dict[str, object], state: str, built: str, plan: str | None) -> None:
@@ -86,11 +109,23 @@ def test_stages_of_the_engine(pack: Pack, facts: dict[str, object], state: str, 
     assert (alone.state, alone.built, alone.engine_plan) == (state, built, plan)
 
 
-@pytest.mark.parametrize(("version", "switch"), [("0.5.9", None), ("0.5.10.post1", "--enforce-disable-flashinfer-allreduce-fusion"), ("0.5.23", "--enforce-disable-flashinfer-allreduce-fusion")])
-def test_the_off_switch_by_version(pack: Pack, version: str, switch: str | None) -> None:
-    product = pack.products["sglang"]
-    launch = Launch.of(pack, {**HOPPER, "engine.version": version, "parallel.tensor_parallel_size": 3})
+@pytest.mark.parametrize(
+    ("version", "switches"),
+    [("0.5.9", []), ("0.5.10.post1", ["--enforce-disable-flashinfer-allreduce-fusion"]), ("0.5.11", ["--enforce-disable-flashinfer-allreduce-fusion"])],
+)
+def test_a_hazard_is_switched_off_where_the_release_can_be_told(pack: Pack, version: str, switches: list[str]) -> None:
+    launch = Launch.of(pack, {**HOPPER, "engine.version": version, "parallel.pipeline_parallel_size": 2})
     decision = evaluate(pack, launch, fusions=["allreduce_rms"])["allreduce_rms"]
-    assert decision.state == "off"
-    assert [one.text for one in decision.switches] == ([] if switch is None else [switch])
-    assert any(one.kind == "none" for one in product.switches) is True
+    assert (decision.state, decision.left_alone.built) == ("off", "hang")
+    assert [one.text for one in decision.switches] == switches
+
+
+@pytest.mark.parametrize(("nodes", "stages", "spanned"), [(1, 1, 1), (2, 1, 2), (2, 2, 1), (4, 2, 2)])
+def test_a_group_takes_its_share_of_every_host_of_its_stage(pack: Pack, nodes: int, stages: int, spanned: int) -> None:
+    facts = Facts(pack, Launch.of(pack, {**HOPPER, "engine.version": "0.5.14", "parallel.nodes": nodes, "parallel.pipeline_parallel_size": stages}))
+    assert facts.values("parallel.nodes_spanned").single() == spanned
+
+
+def test_replicas_are_worlds_of_their_own(pack: Pack) -> None:
+    facts = Facts(pack, Launch.of(pack, {**HOPPER, "engine.version": "0.5.14", "parallel.data_parallel_size": 4, "model.is_moe": True}))
+    assert facts.values("parallel.tensor_parallel_groups").single() == 1

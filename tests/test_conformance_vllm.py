@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from policy.evaluate import evaluate
-from policy.launch import Launch
+from policy.launch import Facts, Launch
 from policy.load import read_pack
 from policy.pack import Pack
+from policy.values import ABSENT
 from tests.conformance import read_rows, scorer_of
 from tests.shared import shared_path
 
@@ -94,7 +95,11 @@ def test_command_reports_and_exits(tmp_path: Path) -> None:
     [
         ({"engine.version": "0.24.0", "parallel.tensor_parallel_size": 4}, 2097152, "vllm-allreduce-max-size/sm90-4-ranks"),
         ({"engine.version": "0.24.0", "parallel.tensor_parallel_size": 4, "engine.allreduce_max_mebibytes": 8}, 8388608, "vllm-asked-size"),
-        ({"engine.version": "0.20.2", "parallel.tensor_parallel_size": 4, "runtime.builder": "adapter", "packages.flashinfer-python": "0.6.15"}, 2097152, "vllm-allreduce-max-size/sm90-4-ranks"),
+        (
+            {"engine.version": "0.20.2", "parallel.tensor_parallel_size": 4, "runtime.builder": "adapter", "packages.flashinfer-python": "0.6.15"},
+            2097152,
+            "vllm-allreduce-max-size/sm90-4-ranks",
+        ),
     ],
 )
 def test_limit_of_the_chosen_plan(pack: Pack, facts: dict[str, object], size: int, rule: str) -> None:
@@ -125,7 +130,9 @@ def test_no_size_is_unfused(pack: Pack) -> None:
 )
 def test_configured_on_but_nothing_is_fused(pack: Pack, facts: dict[str, object], rule: str) -> None:
     """Later stages that leave the setting on."""
-    decision = evaluate(pack, Launch.of(pack, {**H100, "engine.name": "vllm", "engine.version": "0.24.0", "parallel.tensor_parallel_size": 4, **facts}))["allreduce_rms"]
+    decision = evaluate(pack, Launch.of(pack, {**H100, "engine.name": "vllm", "engine.version": "0.24.0", "parallel.tensor_parallel_size": 4, **facts}))[
+        "allreduce_rms"
+    ]
     assert (decision.left_alone.state, decision.left_alone.built) == ("on", "unfused")
     assert (decision.state, decision.reason.id) == ("off", rule)
 
@@ -140,7 +147,17 @@ def test_nothing_hangs_where_nothing_is_built(pack: Pack) -> None:
 
 
 def test_sibling_needs_its_own_switch(pack: Pack) -> None:
-    launch = Launch.of(pack, {**H100, "engine.name": "vllm", "engine.version": "0.29.0", "device.multicast": True, "parallel.tensor_parallel_size": 4, "request.allreduce_rms": "off"})
+    launch = Launch.of(
+        pack,
+        {
+            **H100,
+            "engine.name": "vllm",
+            "engine.version": "0.29.0",
+            "device.multicast": True,
+            "parallel.tensor_parallel_size": 4,
+            "request.allreduce_rms": "off",
+        },
+    )
     verdict = evaluate(pack, launch)
     assert verdict["allreduce_rms"].left_alone.state == "off"
     assert verdict["allreduce_flashinfer"].left_alone.state == "on"
@@ -149,14 +166,28 @@ def test_sibling_needs_its_own_switch(pack: Pack) -> None:
 
 
 def test_model_level_calls_have_no_switch(pack: Pack) -> None:
-    facts = {**H100, "engine.name": "vllm", "engine.version": "0.24.0", "parallel.tensor_parallel_size": 4, "model.architecture": "MiniMaxM3SparseForCausalLM", "request.allreduce_rms_model_level": "off"}
+    facts = {
+        **H100,
+        "engine.name": "vllm",
+        "engine.version": "0.24.0",
+        "parallel.tensor_parallel_size": 4,
+        "model.architecture": "MiniMaxM3SparseForCausalLM",
+        "request.allreduce_rms_model_level": "off",
+    }
     decision = evaluate(pack, Launch.of(pack, facts))["allreduce_rms_model_level"]
     assert (decision.left_alone.state, decision.state, decision.switches) == ("on", "off", ())
     assert any("no switch" in note for note in decision.notes)
 
 
 def test_overlap_requires_sequence_parallelism(pack: Pack) -> None:
-    facts = {**H100, "engine.name": "vllm", "engine.version": "0.24.0", "parallel.tensor_parallel_size": 4, "request.gemm_comms": "on", "model.hidden_size": 4096}
+    facts = {
+        **H100,
+        "engine.name": "vllm",
+        "engine.version": "0.24.0",
+        "parallel.tensor_parallel_size": 4,
+        "request.gemm_comms": "on",
+        "model.hidden_size": 4096,
+    }
     narrow = evaluate(pack, Launch.of(pack, facts))
     assert (narrow["sequence_parallelism"].left_alone.state, narrow["gemm_comms"].left_alone.state) == ("off", "off")
     wide = evaluate(pack, Launch.of(pack, {**facts, "model.hidden_size": 8192}))
@@ -180,3 +211,49 @@ def test_release_after_the_newest_is_predicted_and_says_so(pack: Pack) -> None:
     decision = evaluate(pack, Launch.of(pack, facts))["allreduce_rms"]
     assert decision.left_alone.state == "on"
     assert any("was not read" in note for note in decision.left_alone.notes)
+
+
+def test_raising_the_product_is_enough_for_a_release_without_changes(pack: Pack) -> None:
+    """No gate states a horizon of its own, so that one line of the product moves them all."""
+    product = pack.products["vllm"]
+    assert len(product.gates) >= 15
+    assert {gate.fusion: gate.through for gate in product.gates.values() if gate.through != product.through} == {}
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "points"),
+    [
+        ({"engine.allreduce_max_mebibytes": 0.5}, "engine.allreduce_asked_bytes", [524288]),
+        ({"engine.allreduce_max_mebibytes": [0.5, "absent"]}, "engine.allreduce_asked_bytes", [524288, ABSENT]),
+        ({"model.draft_hidden_size": "absent"}, "engine.draft_step_bytes", [ABSENT]),
+        ({"model.draft_hidden_size": 2048}, "engine.draft_step_bytes", [ABSENT]),
+        ({"model.draft_hidden_size": 2560}, "engine.draft_step_bytes", [40960]),
+        ({"model.draft_hidden_size": [1024, 2560, "absent"]}, "engine.draft_step_bytes", [40960, ABSENT]),
+        ({"model.draft_hidden_size": 2560, "model.hidden_size": [2048, 4096]}, "engine.draft_step_bytes", [40960, ABSENT]),
+        ({"model.draft_hidden_size": 2560, "engine.allreduce_max_mebibytes": 0.03125}, "engine.draft_step_excess_bytes", [8192]),
+        ({"model.draft_hidden_size": 2560, "engine.allreduce_max_mebibytes": 1}, "engine.draft_step_excess_bytes", [0]),
+        ({"model.draft_hidden_size": 2560, "engine.allreduce_max_mebibytes": "absent"}, "engine.draft_step_excess_bytes", [ABSENT]),
+        ({"model.architecture": "DeepseekV32ForCausalLM"}, "engine.breakable_graphs_by_default", [True]),
+        ({"model.architecture": "DeepseekV32ForCausalLM", "device.platform": "rocm"}, "engine.breakable_graphs_by_default", [False]),
+        ({"model.architecture": "LlamaForCausalLM"}, "engine.architecture_left_uncompiled", [False]),
+    ],
+)
+def test_derived_facts(pack: Pack, given: dict[str, object], name: str, points: list[object]) -> None:
+    facts = {"engine.name": "vllm", "engine.version": "0.33.0", "device.platform": "cuda", "model.hidden_size": 2048, "model.dtype": "bfloat16"}
+    launch = Launch.of(pack, {**facts, "engine.max_num_batched_tokens": 8, **given})
+    assert Facts(pack, launch).values(name).points() == points
+
+
+def test_unknown_architecture_is_assumed_ordinary(pack: Pack) -> None:
+    launch = Launch.of(pack, {"engine.name": "vllm", "engine.version": "0.33.0", "device.platform": "cuda"})
+    given = Facts(pack, launch).get("engine.breakable_graphs_by_default")
+    assert (given.values.single(), given.origin.kind) == (False, "assumed")
+    assert Facts(pack, launch, strict=True).values("engine.breakable_graphs_by_default").single() is None
+
+
+def test_rules_of_the_size_table(pack: Pack) -> None:
+    """One row gives the pass, its siblings and a wider draft model their rules; where no row holds there is one more."""
+    names = {name.removeprefix("vllm-allreduce-max-size/") for name in pack.rules if name.startswith("vllm-allreduce-max-size/")}
+    assert {"sm90-4-ranks", "sm90-4-ranks-siblings", "sm90-4-ranks-wider-draft", "no-size", "no-size-for-siblings"} <= names
+    assert {"sm103-8-ranks-before-0.29", "sm103-8-ranks-before-0.29-siblings"} <= names
+    assert "sm103-8-ranks-before-0.29-wider-draft" not in names

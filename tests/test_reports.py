@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,11 @@ def test_mapping_names_what_exists() -> None:
         assert not [name for name in facts if pack().fact(name) is None], key
         assert entry.get("read", "version") in READINGS, key
         assert facts or "ignored" in entry or "read" in entry, key
-    assert not [name for name in MAPPING["fusions"].values() if name not in pack().fusions]
+    assert not [name for name in MAPPING["fusions"] if fusion_of(name) not in pack().fusions]
+    known = set(pack().rules) | {"gate", "asked", "unwanted"}
+    wanted = {one for accepted in REASONS["codes"].values() for one in accepted}
+    assert not [one for one in wanted if ":" not in one and not any(fnmatchcase(name, one) for name in known)]
+    assert not [one for one in wanted if one.startswith(("needs:", "gate:")) and pack().fact(one.split(":")[1]) is None]
     assert not [one for one in REASONS["disagreements"] if fusion_of(one["fusion"]) not in pack().fusions or not one["argument"]]
 
 

@@ -144,7 +144,7 @@ def _version_ends(low: Version | None, low_closed: bool, high: Version | None, h
         candidates += [Version(low.base_version), _next(low)]
     if high is not None:
         candidates += [high] if high_closed else []
-        candidates += [Version(f"{high.base_version}.dev0"), Version(f"{high.base_version}rc1"), _before(high)]
+        candidates += [Version(f"{high.base_version}.dev0"), Version(f"{high.base_version}rc1"), _before(high), Version("0.1")]
     interval = Interval(low, low_closed, high, high_closed)
     if low is None and high is None:
         candidates = [Version("1")]

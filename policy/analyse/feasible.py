@@ -29,17 +29,14 @@ TRIES, MORE_TRIES = 4000, 24
 
 
 def declare(space: Space) -> None:
-    """Make dimensions of whatever derived dimensions are computed from, where a condition speaks of some of it anyway; a
-    derived fact of which nothing else is known can be stated by itself. Sizes are cut at one and several."""
-    spoken = set(space.dimensions)
+    """Make dimensions of whatever derived dimensions are computed from; sizes of the parallelism are cut at one and
+    several."""
     for name in [one for one in space.dimensions if one in DERIVED]:
-        inputs = _inputs(space, name)
-        if not inputs.isdisjoint(spoken):
-            for one in inputs:
-                if one.startswith(TRAIT_PREFIX) and space.traits == TABULATED:
-                    _cut_by_trait(space, one)
-                else:
-                    space.cut(one, *((ONE, SEVERAL) if one.startswith("parallel.") and space.fact(one).type == "integer" else ()))
+        for one in _inputs(space, name):
+            if one.startswith(TRAIT_PREFIX) and space.traits == TABULATED:
+                _cut_by_trait(space, one)
+            else:
+                space.cut(one, *((ONE, SEVERAL) if one.startswith("parallel.") and space.fact(one).type == "integer" else ()))
 
 
 def _inputs(space: Space, name: str) -> set[str]:
@@ -177,7 +174,10 @@ class Feasible:
                     if found is not None:
                         return found
                 return None
-        return box if next(_launches(self, box, most=16), None) is not None else None
+        if next(_launches(self, box, most=16), None) is not None:
+            return box
+        self._fallback = box  # its facts agree as far as sets tell: better than the wider box it is a part of
+        return None
 
     def bases(self, name: str) -> tuple[str, ...]:
         """The dimensions that a derived fact rests on, those with an ordinary value first."""
@@ -245,10 +245,15 @@ class Feasible:
 def concrete(feasible: Feasible, box: Mapping[str, int]) -> dict[str, Any] | None:
     """A launch of a narrowed box as facts and values, ordinary ones where the box leaves a choice. Derived facts are left
     to be computed where their inputs make them what the box wants, else stated. None where no launch was found."""
-    for stated in (False, True):
-        for facts in _launches(feasible, box, stated):
-            if _lies_in(feasible, facts, box):
-                return facts
+    for facts in _launches(feasible, box):
+        if _lies_in(feasible, facts, box):
+            return facts
+    for facts in _launches(feasible, box, stated=True):
+        # what a stated fact would be computed from is left open, lest a default contradicts it
+        bases = {one: "unknown" for name in facts if name in DERIVED for one in feasible.bases(name) if one not in facts}
+        for tried in (facts, {**facts, **bases}):
+            if _lies_in(feasible, tried, box):
+                return tried
     return None
 
 
@@ -305,11 +310,11 @@ def _releases(space: Space, name: str, box: Mapping[str, int]) -> Sequence[Any]:
 
 
 def _lies_in(feasible: Feasible, facts: Mapping[str, Any], box: Mapping[str, int]) -> bool:
-    """Whether the launch model resolves the facts to values in the box."""
+    """Whether the launch model resolves the facts to values in the box, and finds no contradiction among them."""
     space = feasible.space
     held = Facts(space.pack, launch_of(space, facts))
     within = all(held.values(name).within(space.values(name, mask)) for name, mask in box.items() if mask != space.full[name])  # type: ignore[arg-type]
-    return within and not (any(name in DERIVED for name in facts) and held.contradictions())
+    return within and (not any(name in DERIVED for name in facts) or not held.contradictions())
 
 
 def launch_of(space: Space, facts: Mapping[str, Any]) -> Launch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from policy.analyse.regions import gate_condition
-from policy.conditions import All, AnyOf, Atom, Condition, Not
+from policy.conditions import All, AnyOf, Atom, Condition
 from policy.facts import show
 from policy.pack import REQUEST_PREFIX, Fusion, Pack
 from policy.values import ABSENT, Discrete, Interval, Ordered
@@ -37,19 +37,22 @@ def gate_is(pack: Pack, fusion: Fusion, state: str) -> Condition:
     return AnyOf(tuple(found))
 
 
-def possibly_on(pack: Pack, fusion: Fusion, posture: str) -> Condition:
-    """What has to hold for the fusion to be on, plans apart: not asked off, the engine starts and turns it on, or the
-    adapter is asked to; in posture fast, that it is worth having and somebody can."""
-    not_off = Not(requested(pack, fusion, "off"))
+def can_be_on(pack: Pack, fusion: Fusion, posture: str) -> Condition:
+    """What has to hold for the fusion to be on, plans apart: the engine turns it on, or the adapter is asked to; in
+    posture fast, that it is worth having and somebody can."""
     ways: list[Condition] = [gate_is(pack, fusion, "on")]
     builder = pack.fact("runtime.builder")
     if builder is not None:
         adapter: Condition = Atom("runtime.builder", builder.values("adapter"), "adapter")
         ways.append(adapter if posture == "fast" else All((adapter, requested(pack, fusion, "on"))))
     if posture == "fast":
-        ways.append(switch_exists(pack, fusion, frozenset(("on",))))
-    starts = Not(gate_is(pack, fusion, "dies"))
-    return All((not_off, starts, AnyOf(tuple(ways)), *((fusion.wanted,) if posture == "fast" else ())))
+        return All((AnyOf((*ways, switch_exists(pack, fusion, frozenset(("on",))))), fusion.wanted))
+    return AnyOf(tuple(ways))
+
+
+def is_never_on(pack: Pack, fusion: Fusion) -> Condition:
+    """Where the fusion is off whatever else holds: the launch asks it off, or does not start."""
+    return AnyOf((requested(pack, fusion, "off"), gate_is(pack, fusion, "dies")))
 
 
 def switch_exists(pack: Pack, fusion: Fusion, turns: Iterable[str]) -> Condition:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from time import process_time
 from typing import Any
 
-from policy.analyse.boxes import Box, TooWideError, meet
+from policy.analyse.boxes import Box, TooWideError, meet, outside
 from policy.analyse.explore import Explorer, Node
 from policy.analyse.feasible import launch_of
 from policy.analyse.invariants import ANSWERS, Answer, Clause, Invariant
 from policy.analyse.lowering import PROBED, TABULATED
-from policy.analyse.outcomes import gate_is, possibly_on, requested, switch_exists
+from policy.analyse.outcomes import can_be_on, gate_is, is_never_on, requested, switch_exists
 from policy.analyse.regions import Analysis
 from policy.analyse.relevant import conditions_of, required
 from policy.conditions import All, AnyOf, Condition, Named, Not
@@ -97,7 +97,8 @@ def _refuted(
         asked = [condition for other in others for clause in other.forbidden for condition in clause.conditions]
         asked += [condition for other in others for clause in other.forbidden for condition in _answer_conditions(pack, clause, fusion)]
         own = [condition for one in required(pack, fusion) for engine in pack.products.values() for condition in conditions_of(pack, one, engine)]
-        analysis = shared[fusion.id] = Analysis(pack, [*asked, *own, *(possibly_on(pack, fusion, posture) for posture in ("safe", "fast"))], traits)
+        outcomes = [is_never_on(pack, fusion), *(can_be_on(pack, fusion, posture) for posture in ("safe", "fast"))]
+        analysis = shared[fusion.id] = Analysis(pack, [*asked, *own, *outcomes], traits)
     for clause in clauses:
         for posture in invariant.postures:
             search = _Search(pack, analysis, fusion, clause, posture, deadline)
@@ -172,12 +173,14 @@ class _Search:
     def _with_plan(self, plan: Plan) -> Refutation | None:
         """The launches whose chosen plan can be this one."""
         rules = [rule.when for rule in self.pack.rules_for(plan) if rule.effect == "exclude"]
-        denied = [*self.denied, *(box for rule in rules for box in self.analysis.space.boxes(rule, may=True))]
+        denied = [box for rule in (*rules, is_never_on(self.pack, self.fusion)) for box in self.analysis.space.boxes(rule, may=True)]
+        denied.extend(self.denied)
         admitted = self.analysis.all_of((*self.wanted, plan.call, *plan.needs))
-        if all(self.analysis.feasible.part(box, denied) is None for box in admitted):
+        left = [box for box in admitted if outside(box, denied, self.analysis.space.full) is not None]
+        if not left:
             return None
-        turned_on = self.analysis.space.boxes(possibly_on(self.pack, self.fusion, self.posture))
-        return self._among([met for one in admitted for two in turned_on if (met := meet(one, two)) is not None], denied)
+        turned_on = self.analysis.space.boxes(can_be_on(self.pack, self.fusion, self.posture))
+        return self._among([met for one in left for two in turned_on if (met := meet(one, two)) is not None], denied)
 
     def _among(self, boxes: Sequence[Box], denied: Sequence[Box]) -> Refutation | None:
         done: list[Box] = list(denied)

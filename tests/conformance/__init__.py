@@ -39,7 +39,7 @@ def read_rows(path: str | Path) -> list[Any]:
 def scorers() -> list[Scorer]:
     """Every module of this package that scores a format."""
     modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
-    return [module for module in modules if hasattr(module, "handles") and hasattr(module, "compare")]  # type: ignore[misc]
+    return [module for module in modules if hasattr(module, "handles") and hasattr(module, "compare")]
 
 
 def scorer_of(row: Row) -> Scorer | None:

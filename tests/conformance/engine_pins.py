@@ -12,7 +12,9 @@ from policy.versions import Version
 
 def handles(row: Mapping[str, Any]) -> bool:
     """Whether the content of a file has this format."""
-    return bool(row) and all(isinstance(engine, Mapping) and all(isinstance(release, Mapping) and "requires" in release for release in engine.values()) for engine in row.values())
+    return bool(row) and all(
+        isinstance(engine, Mapping) and all(isinstance(release, Mapping) and "requires" in release for release in engine.values()) for engine in row.values()
+    )
 
 
 def written(requirement: Mapping[str, str | None]) -> str:

@@ -15,7 +15,11 @@ from policy.pack import Pack
 from policy.values import ABSENT
 
 Release = Mapping[str, Any]
-ALLOCATORS = {"never": "symmetric_device_memory", "always": "torch_symmetric_memory", "confidential_compute_only": "torch_symmetric_memory_under_confidential_compute"}
+ALLOCATORS = {
+    "never": "symmetric_device_memory",
+    "always": "torch_symmetric_memory",
+    "confidential_compute_only": "torch_symmetric_memory_under_confidential_compute",
+}
 
 
 def takes(function: str, parameter: str) -> Callable[[Release], bool]:

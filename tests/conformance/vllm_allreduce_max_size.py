@@ -60,7 +60,7 @@ def answer(pack: Pack, row: Mapping[str, Any]) -> float | str | None:
             size = evaluation.facts.values(stated).single() if isinstance(stated, str) else stated
             assert isinstance(size, int)
             sizes.append(size / MEBIBYTE)
-    return None if excluded else min(sizes, default=UNKNOWN)  # type: ignore[type-var]
+    return None if excluded else min(sizes, default=UNKNOWN)
 
 
 def compare(pack: Pack, rows: Iterable[Mapping[str, Any]]) -> tuple[int, int, list[str]]:

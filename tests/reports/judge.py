@@ -54,7 +54,8 @@ class Judgement:
 
 def fusion_of(name: str) -> str:
     """The pack's name of a report's fusion; the name itself where nothing is known about it."""
-    return str(MAPPING["fusions"].get(name, name))
+    found = MAPPING["fusions"].get(name, name)
+    return str(found["fusion"] if isinstance(found, dict) else found)
 
 
 def judge_report(pack: Pack, report: Mapping[str, Any], complete: bool) -> tuple[list[Judgement], list[str]]:
@@ -62,6 +63,8 @@ def judge_report(pack: Pack, report: Mapping[str, Any], complete: bool) -> tuple
     answers = report.get("resolved_for_facts") or []
     fusions = [name for name in dict.fromkeys(fusion_of(answer["fusion"]) for answer in answers) if name in pack.fusions]
     facts, unmapped = read_launch(report, fusions)
+    for meant in (MAPPING["fusions"].get(answer["fusion"]) for answer in answers):
+        facts = {**facts, **(meant["facts"] if isinstance(meant, dict) else {})}
     launch = Launch()
     for name, value in facts.items():
         try:

@@ -106,6 +106,13 @@ def _every(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
     return all(raw) if isinstance(raw, list) else all(raw.values()) if isinstance(raw, dict) else raw
 
 
+def _drafts(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
+    """Draft tokens a request, and with the number of requests the tokens of a step."""
+    requests = next((keys[name] for name in ("batch", "batch_size", "num_requests") if isinstance(keys.get(name), int)), None)
+    step = {"load.tokens": requests * (1 + raw)} if requests and isinstance(raw, int) and "tokens" not in keys else {}
+    return {"engine.speculative_method": "unspecified", **step}
+
+
 def _names(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
     return list(raw) if isinstance(raw, list) else [str(raw)]
 

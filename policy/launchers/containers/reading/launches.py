@@ -180,14 +180,15 @@ def merge_parts(launches: list[FoundLaunch]) -> list[FoundLaunch]:
     leads it, where that one is in the same file."""
     result: list[FoundLaunch] = []
     for launch in launches:
-        texts = [word.text for word in launch.words]
-        if _joins(texts) and any(_leads(other, launch) for other in launches if other is not launch):
+        if joins(launch) and any(_leads(other, launch) for other in launches if other is not launch):
             continue
         result.append(launch)
     return result
 
 
-def _joins(texts: list[str]) -> bool:
+def joins(launch: FoundLaunch) -> bool:
+    """Whether a command starts a further node of a launch that another command leads."""
+    texts = [word.text for word in launch.words]
     if "--headless" in texts:
         return True
     rank = option_value(texts, re.compile(r"^--node[-_]rank(?:=|$)"))
@@ -197,7 +198,7 @@ def _joins(texts: list[str]) -> bool:
 
 def _leads(leader: FoundLaunch, part: FoundLaunch) -> bool:
     texts, joining = [word.text for word in leader.words], [word.text for word in part.words]
-    if _joins(texts) or leader.engine != part.engine or leader.role != part.role:
+    if joins(leader) or leader.engine != part.engine or leader.role != part.role:
         return False
     model, other = model_of(texts), model_of(joining)
     return model == other or model is None or other is None

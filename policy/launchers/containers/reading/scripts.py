@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from policy.launchers.containers.reading.launches import environment_of, model_of, role_of_words, signature, words_of
+from policy.launchers.containers.reading.launches import environment_of, joins, model_of, role_of_words, signature, words_of
 from policy.launchers.containers.reading.shell_conditions import Condition
 from policy.launchers.containers.reading.shell_expand import Field, Place, Value, Variables
 from policy.launchers.containers.reading.shell_run import Reached, Run
@@ -14,6 +14,7 @@ from policy.launchers.yaml_places import Places
 from policy.origin import Origin
 
 MAX_RUNS = 24
+MAX_STEPS = 120_000  # of all runs together
 MAX_CHARACTERS = 500_000  # of a script; what comes after is not read
 
 
@@ -43,7 +44,8 @@ def read_script(
     queue: list[dict[Condition, bool]] = [{}]
     tried: set[frozenset[tuple[Condition, bool]]] = set()
     installed: dict[str, Field] = dict(versions or {})
-    while queue and len(tried) < MAX_RUNS:
+    steps = 0
+    while queue and len(tried) < MAX_RUNS and steps < MAX_STEPS:
         choices = queue.pop(0)
         identity = frozenset(choices.items())
         if identity in tried:
@@ -52,9 +54,12 @@ def read_script(
         run = Run(choices)
         known = Variables({key: Value(item.text, item.place) for key, item in (variables or {}).items()}, positional)
         run.script(text, name, places or Places.of_text(text), known)
+        steps += run.steps
         for engine, version in run.versions.items():
             installed.setdefault(engine, version)
         for condition in list(run.conditions)[:MAX_RUNS]:
+            if condition.relation == "is not set":
+                continue  # it guards a default, which holds as `${NAME:-default}` does
             if condition not in choices and len(queue) + len(tried) < 2 * MAX_RUNS:
                 queue.append({**choices, condition: not condition.holds})
         came_to = {reached.place for reached in run.reached}
@@ -75,8 +80,11 @@ def _take(taken: list[_Taken], reached: Reached, choices: dict[Condition, bool],
     same_place = [one for one in taken if one.reached.place == reached.place]
     if any(one.material == new.material for one in same_place):
         return
-    if choices and any(one.material == new.material and one.launch.engine == new.launch.engine and one.reached.place not in came_to for one in taken):
-        return
+    for at, one in enumerate(taken if choices else ()):
+        if one.material == new.material and one.launch.engine == new.launch.engine and one.reached.place not in came_to:
+            if joins(one.launch) and not joins(new.launch):
+                taken[at] = new  # the node that leads stands for those that join it
+            return
     model = model_of([word.text for word in new.launch.words])
     for one in same_place if choices else ():
         if one.without_model != new.without_model:

@@ -22,7 +22,7 @@ _PACKAGES = re.compile(
     r"^(vllm|sglang|tensorrt[-_]llm)(?:\[[^\]]*\])?\s*((?:[=<>~!]=?=?|===)\s*[\w.*+!-]+(?:\s*,\s*[=<>~!]=?\s*[\w.*+!-]+)*)$", re.IGNORECASE
 )
 _INSTALLER = re.compile(r"(?:.*/)?(?:pip[\d.]*|uv|pipx)")
-MAX_STEPS = 20_000
+MAX_STEPS = 40_000  # words expanded and constructs entered
 MAX_NESTING = 12
 MAX_VALUES = 16  # of a `for` loop that is run value by value
 
@@ -173,7 +173,7 @@ class Run:
 
     def command(self, command: Command, scope: Scope) -> bool | Condition | None:
         """Runs a simple command; its truth where it is a test."""
-        self.steps += 1
+        self.steps += 1 + len(command.words)
         if self.steps > MAX_STEPS:
             return None
         truth = test(command, scope.variables)
