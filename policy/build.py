@@ -38,10 +38,25 @@ from policy.versions import parse as parse_version
 class Source(Protocol):
     """One file of a pack, already of the right shape."""
 
-    kind: str
-    file: str
-    value: Any
-    trusted: bool  # checked before: nothing is checked again, and what is not asked for is not read
+    @property
+    def kind(self) -> str:
+        """Which kind of file."""
+        ...
+
+    @property
+    def file(self) -> str:
+        """Its path below the pack's folder."""
+        ...
+
+    @property
+    def value(self) -> Any:
+        """The file's data."""
+        ...
+
+    @property
+    def trusted(self) -> bool:
+        """Checked before: nothing is checked again, and what is not asked for is not read."""
+        ...
 
     def place(self, path: Path) -> Place:
         """Where the value at `path` is written."""

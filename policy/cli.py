@@ -65,7 +65,13 @@ def main(words: Sequence[str] | None = None) -> int:
     from policy.problems import PolicyError
 
     parser = parser_for(first or "-")
-    options = parser.parse_args(given)
+    options, rest = parser.parse_known_args(given)
+    # words may stand after options too: argparse takes only the first run of them
+    words_left = [word for word in rest if word == "-" or not word.startswith("-")]
+    if len(words_left) < len(rest) or (rest and not hasattr(options, "words")):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:
+        options.words = [*options.words, *words_left]
     options.launch = launch
     try:
         if options.version:

@@ -85,11 +85,11 @@ def outcome_of(evaluation: Evaluation, fusion: Fusion, able: tuple[PlanState, ..
     gate = engine.gates.get(fusion.id) if engine is not None else None
     if engine is None or gate is None:
         origin = str(facts.get("engine.name").origin)
-        findings = (Finding("engine.name", "an engine that the pack knows", facts.shown("engine.name"), None, origin),) if engine is None else ()
+        unnamed = (Finding("engine.name", "an engine that the pack knows", facts.shown("engine.name"), None, origin),)
         if engine is not None:
             return EngineOutcome("off", "unfused", None, (), "", f"{engine.title} has no such fusion that the pack knows", None, (), (f"the pack has no gate of {engine.title} for this fusion",))
         nameless = facts.values("engine.name").single() is None
-        return EngineOutcome("unknown", "unknown", None, findings, "", "the engine is not known", None, None, (), nameless)
+        return EngineOutcome("unknown", "unknown", None, unnamed, "", "the engine is not known", None, None, (), nameless)
     versions = facts.values(engine.version_fact)
     assert isinstance(versions, Ordered)
     arms = [(interval, arm) for interval, arm in gate.arms.met(versions)]

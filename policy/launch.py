@@ -186,7 +186,7 @@ class Facts:
         function = DERIVED.get(fact.name)
         if function is None:
             return None
-        values: Values = function(self) & fact.domain
+        values: Values = function(self) & fact.domain  # type: ignore[operator]
         if values == fact.domain and fact.assume is not None:
             return None
         return Given(values, Origin("derived", ", ".join(f"{name.rsplit('.', 1)[-1]} {self.shown(name)}" for name in INPUTS[fact.name] if name in self.launch.given)))
@@ -258,7 +258,7 @@ class Facts:
             fact = self.pack.fact(name)
             if given is None or fact is None:
                 continue
-            computed: Values = function(self) & fact.domain
+            computed: Values = function(self) & fact.domain  # type: ignore[operator]
             if computed and given.values.outside(computed):  # type: ignore[arg-type]
                 inputs = ", ".join(f"{one} {self.shown(one)}" for one in INPUTS[name] if one in self.launch.given)
                 found.append(f"`{name}` is given as {fact.show(given.values)}, but {inputs} make it {fact.show(computed)}")

@@ -10,6 +10,8 @@ from policy.documents import SHAPES
 from policy.facts import Fact
 from policy.pack import Pack
 
+#: What invariants ask besides facts: the answer itself.
+ANSWERS: dict[str, Any] = {"plan": {"type": "object", "minProperties": 1}, **{name: {"type": ["string", "array"]} for name in ("state", "left_alone", "built", "switch", "asked")}}
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
@@ -45,6 +47,8 @@ def write(pack: Pack, folder: Path) -> list[Path]:
 def _shape(kind: str, pack: Pack) -> dict[str, Any]:
     schema: dict[str, Any] = _referring(json.loads(json.dumps(SHAPES[kind].model_json_schema()).replace("#/$defs/", "#/definitions/")))
     definitions = {**schema.pop("$defs", {}), **_definitions(pack)}
+    if kind == "invariants":
+        definitions["condition"]["anyOf"][-1]["properties"].update(ANSWERS)
     schema["definitions"] = _used(schema, definitions)
     schema["$schema"] = DRAFT
     return schema
@@ -60,6 +64,8 @@ def _referring(value: Any) -> Any:
     if isinstance(value.get("refers_to"), str):
         rest = {name: inner for name, inner in value.items() if name not in ("refers_to", "default")}
         return {**rest, "allOf": [{"$ref": f"#/definitions/{value['refers_to']}"}]}
+    if isinstance(value.get("patternProperties"), dict):
+        value = {"additionalProperties": False, **value}
     return {name: _referring(inner) for name, inner in value.items()}
 
 

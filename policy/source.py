@@ -187,9 +187,9 @@ class _Composer:
                 stack.pop()
                 continue
             if isinstance(event, yaml.AliasEvent):
-                if event.anchor not in self.aliases:
+                if str(event.anchor) not in self.aliases:
                     self._complain(event, f"the alias `*{event.anchor}`", "write the value out: packs take no aliases")
-                self.aliases.add(event.anchor)
+                self.aliases.add(str(event.anchor))
                 value: Any = None
             elif isinstance(event, yaml.ScalarEvent):
                 value = self._scalar(event)
@@ -206,8 +206,9 @@ class _Composer:
             if isinstance(event, yaml.NodeEvent) and not isinstance(event, yaml.AliasEvent):
                 if event.anchor:
                     self._complain(event, f"the anchor `&{event.anchor}`", "write the value out: packs take no aliases")
-                if getattr(event, "tag", None) is not None and not (isinstance(event, yaml.ScalarEvent) and event.tag == "!"):
-                    self._complain(event, f"the tag `{event.tag}`", "packs take no tags")
+                tag = getattr(event, "tag", None)
+                if tag is not None and not (isinstance(event, yaml.ScalarEvent) and tag == "!"):
+                    self._complain(event, f"the tag `{tag}`", "packs take no tags")
             self._place(stack, value, event)
             if isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
                 if len(stack) >= MAX_DEPTH:

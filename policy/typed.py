@@ -63,11 +63,11 @@ def launch_model(pack: Pack) -> type[BaseModel]:
     fields: dict[str, Any] = {}
     for group, leaves in groups.items():
         config = ConfigDict(extra="allow" if group == "packages" else "forbid", populate_by_name=True)
-        model = create_model(group.capitalize(), __base__=type(f"{group.capitalize()}Base", (Group,), {"model_config": config}), **leaves)
+        model: Any = create_model(group.capitalize(), __base__=type(f"{group.capitalize()}Base", (Group,), {"model_config": config}), **leaves)
         fields[group] = (model, Field(default_factory=model, description=f"facts `{group}.…`"))
-    model = create_model("Launch", __base__=_Launch, **fields)
-    model.__doc__ = "One server start: groups of facts. `facts()` gives them by dotted name."
-    return model
+    launch: type[BaseModel] = create_model("Launch", __base__=_Launch, **fields)
+    launch.__doc__ = "One server start: groups of facts. `facts()` gives them by dotted name."
+    return launch
 
 
 class _Launch(BaseModel):

@@ -66,9 +66,18 @@ FACTS: PackData = {
     ),
     "facts/engine.yaml": (
         "facts",
-        {"group": "engine", "facts": {"name": {"type": "text", "description": "the engine", "choices": ["alpha", "beta"]}, "version": {"type": "version", "description": "its release"}}},
+        {
+            "group": "engine",
+            "facts": {
+                "name": {"type": "text", "description": "the engine", "choices": ["alpha", "beta"]},
+                "version": {"type": "version", "description": "its release"},
+            },
+        },
     ),
-    "facts/runtime.yaml": ("facts", {"group": "runtime", "facts": {"builder": {"type": "text", "description": "who builds", "choices": ["engine", "adapter"], "assume": "engine"}}}),
+    "facts/runtime.yaml": (
+        "facts",
+        {"group": "runtime", "facts": {"builder": {"type": "text", "description": "who builds", "choices": ["engine", "adapter"], "assume": "engine"}}},
+    ),
     "facts/traits.yaml": (
         "facts",
         {
@@ -249,7 +258,13 @@ def arm(choose: Choose, since: str, plans: Sequence[Data], names: Sequence[str])
 def switch(choose: Choose, of: Data, names: Sequence[str]) -> Data:
     """How some releases are told."""
     turn = choose.one(["on", "off", "plan", "plan"])
-    made: Data = {"fusion": of["fusion"], "turn": turn, "kind": choose.one(["flag", "env", "config", "none"]), "text": f"--{turn}", "since": choose.one(["1.0", "2.0"])}
+    made: Data = {
+        "fusion": of["fusion"],
+        "turn": turn,
+        "kind": choose.one(["flag", "env", "config", "none"]),
+        "text": f"--{turn}",
+        "since": choose.one(["1.0", "2.0"]),
+    }
     if choose.often(4):
         made["until"] = "3.0"
     if turn == "plan":
@@ -273,7 +288,14 @@ def pack(choose: Choose, most_rules: int = 4) -> PackData:
         data[f"fusions/{one['fusion']}.yaml"] = ("fusion", one)
     for engine in ("alpha", "beta"):
         folder = f"products/{engine}"
-        product = {"product": engine, "title": engine.title(), "role": "engine", "package": engine, "through": "3.0", "releases": RELEASES if engine == "alpha" else ["9.0"]}
+        product = {
+            "product": engine,
+            "title": engine.title(),
+            "role": "engine",
+            "package": engine,
+            "through": "3.0",
+            "releases": RELEASES if engine == "alpha" else ["9.0"],
+        }
         data[f"{folder}/product.yaml"] = ("product", product)
         rows = [{"since": since, "value": choose.one(["m", "n", None])} for since in ("1.0", "2.0")[: 1 + choose.below(2)]]
         data[f"{folder}/traits.yaml"] = ("traits", {"traits": {"mode": {"rows": rows}}})
@@ -287,8 +309,14 @@ def pack(choose: Choose, most_rules: int = 4) -> PackData:
         for one in fused:
             if engine == "alpha" or choose.often(5):
                 arms = [arm(choose, since, one["plans"], names) for since in choose.one([["0.5"], ["1.0", "2.0"], ["0.5", "3.0"]])]
-                data[f"{folder}/gates/{one['fusion']}.yaml"] = ("gate", {"gate": f"{engine}-{one['fusion']}", "fusion": one["fusion"], "setting": "fuse", "through": "3.0", "arms": arms})
-    data["products/lib/product.yaml"] = ("product", {"product": "lib", "title": "Lib", "role": "library", "package": "lib", "through": "2.0", "releases": ["1.0", "1.1", "2.0"]})
+                data[f"{folder}/gates/{one['fusion']}.yaml"] = (
+                    "gate",
+                    {"gate": f"{engine}-{one['fusion']}", "fusion": one["fusion"], "setting": "fuse", "through": "3.0", "arms": arms},
+                )
+    data["products/lib/product.yaml"] = (
+        "product",
+        {"product": "lib", "title": "Lib", "role": "library", "package": "lib", "through": "2.0", "releases": ["1.0", "1.1", "2.0"]},
+    )
     able = [{"since": since, "value": choose.one([True, False, None])} for since in ("1.0", "1.1")]
     data["products/lib/traits.yaml"] = ("traits", {"traits": {"able": {"rows": able}}})
     plans = plans_of(data)

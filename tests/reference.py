@@ -27,7 +27,14 @@ def candidates(values: Values, *others: Values | SetTest) -> list[Any]:
     """Enough members of a set that any question about the others has the answer that it has for all members."""
     tried: list[Any] = [ABSENT]
     if isinstance(values, Ordered):
-        ends = {end for one in (values, *others) if isinstance(one, Ordered) for interval in one.intervals for end in (interval.low, interval.high) if end is not None}
+        ends = {
+            end
+            for one in (values, *others)
+            if isinstance(one, Ordered)
+            for interval in one.intervals
+            for end in (interval.low, interval.high)
+            if end is not None
+        }
         for end in ends:
             tried.extend(_around(end))
         if not ends:
@@ -46,7 +53,13 @@ def _around(end: Any) -> list[Any]:
         return [end - 1, end - 0.001, end, end + 0.001, end + 1]
     if end.dev is not None:
         return [Version(f"{end.base_version}.dev{end.dev + 1}"), end, Version("0.dev0"), Version("99")]
-    return [Version(f"{end}.dev0"), end, Version(f"{end}.post9") if end.post is None else Version(f"{end.base_version}.post{end.post + 1}"), Version("0.dev0"), Version("99")]
+    return [
+        Version(f"{end}.dev0"),
+        end,
+        Version(f"{end}.post9") if end.post is None else Version(f"{end.base_version}.post{end.post + 1}"),
+        Version("0.dev0"),
+        Version("99"),
+    ]
 
 
 def _member(one: Any, values: Values) -> bool:

@@ -18,8 +18,7 @@ from typing import Any
 import yaml
 
 from policy.launchers.containers import find_launches
-from policy.launchers.found import FoundLaunch, Word
-from policy.origin import Origin
+from policy.launchers.found import FoundLaunch
 
 FIELDS = (
     "engine",
@@ -260,10 +259,6 @@ def main(arguments: list[str]) -> int:
             for launch in launches:
                 print(file, json.dumps(describe(launch), default=str), launch.notes)
     return 1 if any(not row.argued for row in rows) else 0
-
-
-def as_words(*texts: str) -> tuple[Word, ...]:
-    return tuple(Word(text, Origin("argument", "", argument=number)) for number, text in enumerate(texts, 1))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,15 @@ from policy.values import Values
 from tests import reference
 from tests.random_packs import FACTS, Choose, built, choices, condition, facts_of_launch, launched
 
-PACK: Pack = built({**FACTS, "conditions.yaml": ("conditions", {"conditions": {"first": {"title": "one", "when": {"site.size": 1}}, "second": {"title": "two", "when": {"not": "first"}}}})})
+PACK: Pack = built(
+    {
+        **FACTS,
+        "conditions.yaml": (
+            "conditions",
+            {"conditions": {"first": {"title": "one", "when": {"site.size": 1}}, "second": {"title": "two", "when": {"not": "first"}}}},
+        ),
+    }
+)
 
 
 def read(raw: Any) -> tuple[Condition, list[tuple[str, str]]]:

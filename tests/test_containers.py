@@ -68,7 +68,7 @@ def test_arguments_are_not_stale() -> None:
 def test_sample_covers_every_format_but_scripts() -> None:
     read = {find_launches(file.read_text(), file.name).format for file in SAMPLE.glob("*/*")}
     missing = {str(module.NAME) for module in formats()} - read
-    assert missing == {"shell script", "launch records"}  # tested below and by commands.jsonl
+    assert missing == {"shell script", "launch records", "llm-d recipe"}  # tested below, in test_shell_reading.py and by commands.jsonl
 
 
 @pytest.mark.parametrize(("name", "text"), texts(), ids=lambda value: value if isinstance(value, str) and len(value) < 200 else "")
@@ -92,8 +92,9 @@ def check_words(launch: FoundLaunch, name: str, text: str) -> None:
         assert word.origin.file == name
         assert word.origin.line is not None
         assert 1 <= word.origin.line <= len(lines)
-    unsaid = [word for word in launch.words if word.text in text and word.text not in "\n".join(lines[word.origin.line - 1 :])]  # type: ignore[operator]
-    assert [word for word in unsaid if word.text not in {"vllm", "serve", "python3", "-m", "trtllm-serve", "--config", name}] == []
+        here = "\n".join(lines[word.origin.line - 1 :])
+        synthesised = word.text in {"vllm", "serve", "python3", "-m", "trtllm-serve", "--config", "--model", name}
+        assert word.text not in text or word.text in here or "$" in lines[word.origin.line - 1] or synthesised, word
     for variable in launch.environment.values():
         assert variable.origin.kind == "environment"
         assert variable.origin.line is not None
@@ -239,3 +240,151 @@ def test_records_of_several_shapes() -> None:
     second = found.launches[1]
     assert (second.name, second.image and second.image.text) == ("h1", "vllm/vllm-openai:v0.11.0")
     assert {name: word.text for name, word in second.environment.items()} == {"A": "1", "B": "2"}
+
+
+#: name -> (text, what is read of each launch besides the engine)
+FORMS: dict[str, tuple[str, list[dict[str, object]]]] = {
+    "dynamo v1beta1": (
+        """
+apiVersion: nvidia.com/v1beta1
+kind: DynamoGraphDeployment
+metadata: {name: g}
+spec:
+  env: [{name: VLLM_X, value: "1"}]
+  components:
+    - name: Frontend
+      podTemplate: {spec: {containers: [{name: main, image: "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1", command: [python3, -m, dynamo.frontend]}]}}
+    - name: Decode
+      multinode: {nodeCount: 2}
+      podTemplate:
+        spec:
+          containers:
+            - name: main
+              image: nvcr.io/nvidia/ai-dynamo/vllm-runtime:1
+              command: [python3, -m, dynamo.vllm]
+              args: [--model, m, -tp, "8", -pp, "2", --dyn-tool-call-parser, hermes]
+""",
+        [{"tensor_parallel_size": 8, "pipeline_parallel_size": 2, "nodes": 2, "model": "m", "role": "decode"}],
+    ),
+    "ray cluster with a head that serves": (
+        """
+apiVersion: ray.io/v1
+kind: RayCluster
+spec:
+  headGroupSpec:
+    template:
+      spec:
+        containers:
+          - {name: head, image: "vllm/vllm-openai:v1", command: [sh, -c, "ray start --head; vllm serve m -tp 8 -pp 3"],
+             resources: {limits: {nvidia.com/gpu: 8}}}
+  workerGroupSpecs:
+    - replicas: 2
+      template: {spec: {containers: [{name: w, image: "vllm/vllm-openai:v1", resources: {limits: {nvidia.com/gpu: 8}}}]}}
+""",
+        [{"tensor_parallel_size": 8, "pipeline_parallel_size": 3, "nodes": 3, "model": "m"}],
+    ),
+    "ray cluster without a command": (
+        """
+apiVersion: ray.io/v1
+kind: RayCluster
+spec: {headGroupSpec: {template: {spec: {containers: [{name: head, image: "vllm/vllm-openai:v1"}]}}}}
+""",
+        [],
+    ),
+    "an indexed job whose pods are the nodes": (
+        """
+apiVersion: batch/v1
+kind: Job
+spec:
+  completions: 4
+  template:
+    spec:
+      containers:
+        - name: a
+          image: lmsysorg/sglang:v0.5.9
+          env: [{name: M, value: org/m}]
+          command: [python3, -m, sglang.launch_server, --model-path, $(M), --tp, "32", --nnodes, $(N), --node-rank, $(JOB_COMPLETION_INDEX)]
+""",
+        [{"tensor_parallel_size": 32, "nodes": 4, "model": "org/m"}],
+    ),
+    "a script in a mounted ConfigMap": (
+        """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: c}
+data:
+  run.sh: |
+    #!/bin/sh
+    vllm serve m -tp $TP
+---
+apiVersion: apps/v1
+kind: Deployment
+spec:
+  template:
+    spec:
+      volumes: [{name: v, configMap: {name: c}}]
+      containers:
+        - name: a
+          image: registry/own:1
+          env: [{name: TP, value: "2"}]
+          command: [/bin/sh, /scripts/run.sh]
+          volumeMounts: [{name: v, mountPath: /scripts}]
+""",
+        [{"tensor_parallel_size": 2, "model": "m"}],
+    ),
+    "json": (
+        '{"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"image": "vllm/vllm-openai:v1", "args": ["--model", "m", "-tp", "2"]}]}}',
+        [{"tensor_parallel_size": 2, "model": "m"}],
+    ),
+    "compose with an image's own server": (
+        "services:\n  a:\n    image: vllm/vllm-openai:v1\n    command: --model m --tensor-parallel-size ${TP:-2}\n  r:\n    image: lmsysorg/sglang-router:1\n",
+        [{"tensor_parallel_size": 2, "model": "m"}],
+    ),
+    "prefill and decode of two pods in one log": (
+        "[pod/p-0/vllm] (APIServer pid=1) INFO 01-01 [utils.py:1] non-default args: {'model': 'm', 'tensor_parallel_size': 4, "
+        "'kv_transfer_config': {'kv_role': 'kv_producer'}}\n"
+        "[pod/d-0/vllm] (APIServer pid=1) INFO 01-01 [utils.py:1] non-default args: {'model': 'm', 'tensor_parallel_size': 2, "
+        "'kv_transfer_config': {'kv_role': 'kv_consumer'}}\n"
+        "[pod/p-0/vllm] (EngineCore_DP0 pid=9) INFO 01-01 Initializing a V1 LLM engine (v0.14.0) with config: model='m', "
+        "tensor_parallel_size=4, pipeline_parallel_size=1\n"
+        "[pod/p-0/vllm] NCCL INFO comm 0x1 rank 0 nranks 4\n",
+        [
+            {"tensor_parallel_size": 4, "pipeline_parallel_size": 1, "model": "m", "role": "prefill"},
+            {"tensor_parallel_size": 2, "pipeline_parallel_size": None, "model": "m", "role": "decode"},
+        ],
+    ),
+    "every rank prints the same": (
+        "".join(
+            f"\x1b[36m(Worker pid={n}, ip=192.0.2.{n})\x1b[0m server_args=ServerArgs(model_path='m', tp_size=8, nnodes=2, node_rank=0, "
+            "enable_dp_attention=True, dp_size=8, json={'a': [1, None]}, mode=<Mode.A: 1>)\n"
+            for n in range(8)
+        ),
+        [{"tensor_parallel_size": 8, "data_parallel_size": 8, "nodes": 2, "model": "m", "dp_attention": True}],
+    ),
+    "an llm-d recipe": (
+        "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nprefill: {tp: 4, extra-args: '--enforce-eager'}\n"
+        'decode:\n  tp: 8\n  extra-args: >-\n    --compilation-config {"pass_config":{"fuse_allreduce_rms":true}}\n    --block-size 256\n',
+        [{"tensor_parallel_size": 4, "role": "prefill"}, {"tensor_parallel_size": 8, "role": "decode", "forced_fusions": {"fuse_allreduce_rms": True}}],
+    ),
+    "ray serve forces its executor": (
+        "applications:\n- args:\n    llm_configs:\n    - model_loading_config: {model_id: s, model_source: org/m}\n"
+        "      engine_kwargs: {tensor_parallel_size: 4, enable_prefix_caching: false}\n",
+        [{"tensor_parallel_size": 4, "model": "org/m"}],
+    ),
+    "options that fit vLLM and SGLang alike": ("tensor-parallel-size: 4\nmodel: m\n", [{"tensor_parallel_size": 4, "model": "m"}]),
+    "options of nobody": ("host: a\nport: 1\nlog-level: debug\n", []),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str) -> None:
+    text, expected = FORMS[name]
+    read = [describe(launch) for launch in find_launches(text, "-").launches]
+    assert [{field: launch[field] for field in wanted} for launch, wanted in zip(read, expected, strict=False)] == expected
+    assert len(read) == len(expected)
+
+
+def test_ray_serve_states_the_executor() -> None:
+    (launch,) = find_launches(FORMS["ray serve forces its executor"][0], "-").launches
+    assert launch.stated["engine.executor"].value == "ray"
+    assert "--no-enable-prefix-caching" in [word.text for word in launch.words]

@@ -98,7 +98,11 @@ def launch_view(verdict: Verdict) -> dict[str, Any]:
 
 def findings_of(decision: Decision) -> list[dict[str, Any]]:
     """The findings of the engine's outcome and of every reason."""
-    found = [*decision.left_alone.findings, *decision.reason.findings, *(finding for state in decision.able for one in state.because for finding in one.findings)]
+    found = [
+        *decision.left_alone.findings,
+        *decision.reason.findings,
+        *(finding for state in decision.able for one in state.because for finding in one.findings),
+    ]
     return [{"fact": one.fact, "condition": one.condition, "value": one.value, "truth": one.truth} for one in found]
 
 

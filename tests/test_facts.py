@@ -22,11 +22,29 @@ from tests.random_packs import FACTS, OPEN, VALUES, PackData, built
 
 DATA: PackData = {
     **FACTS,
-    "products/alpha/product.yaml": ("product", {"product": "alpha", "title": "Alpha", "role": "engine", "package": "alpha", "through": "3.0", "releases": ["1.0", "2.0", "3.0"]}),
-    "products/alpha/traits.yaml": ("traits", {"traits": {"mode": {"rows": [{"since": "1.0", "value": "m"}, {"since": "2.0"}, {"since": "3.0", "value": "n"}]}}}),
-    "products/alpha/defaults.yaml": ("defaults", {"defaults": {"site.size": 1, "site.flag": [{"since": "1.0", "value": False}, {"since": "2.0", "value": True}], "site.kind": [{"since": "2.0", "value": "x"}]}}),
+    "products/alpha/product.yaml": (
+        "product",
+        {"product": "alpha", "title": "Alpha", "role": "engine", "package": "alpha", "through": "3.0", "releases": ["1.0", "2.0", "3.0"]},
+    ),
+    "products/alpha/traits.yaml": (
+        "traits",
+        {"traits": {"mode": {"rows": [{"since": "1.0", "value": "m"}, {"since": "2.0"}, {"since": "3.0", "value": "n"}]}}},
+    ),
+    "products/alpha/defaults.yaml": (
+        "defaults",
+        {
+            "defaults": {
+                "site.size": 1,
+                "site.flag": [{"since": "1.0", "value": False}, {"since": "2.0", "value": True}],
+                "site.kind": [{"since": "2.0", "value": "x"}],
+            }
+        },
+    ),
     "products/alpha/pins.yaml": ("pins", {"pins": {"2.0": {"lib": "==1.1"}, "3.0": {"lib": ">=1.1,<2.0"}}}),
-    "products/lib/product.yaml": ("product", {"product": "lib", "title": "Lib", "role": "library", "package": "lib", "through": "2.0", "releases": ["1.0", "1.1", "2.0"]}),
+    "products/lib/product.yaml": (
+        "product",
+        {"product": "lib", "title": "Lib", "role": "library", "package": "lib", "through": "2.0", "releases": ["1.0", "1.1", "2.0"]},
+    ),
     "products/lib/traits.yaml": ("traits", {"traits": {"able": {"rows": [{"since": "1.0", "value": False}, {"since": "1.1", "value": True}]}}}),
 }
 PACK: Pack = built(DATA)

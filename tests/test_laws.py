@@ -172,7 +172,9 @@ def reference_agrees(choose: Choose) -> None:
         expected = reference.decide(made, launch, posture)
         for decision in verdict.decisions:
             plan = decision.chosen.id if decision.chosen is not None and posture != "audit" else None
-            answer = reference.Answer(decision.state, plan, {state.plan.id: state.state for state in decision.able}, decision.left_alone.state, decision.left_alone.built)
+            answer = reference.Answer(
+                decision.state, plan, {state.plan.id: state.state for state in decision.able}, decision.left_alone.state, decision.left_alone.built
+            )
             assert answer == expected[decision.fusion], posture
             count("reference", f"{decision.state}, engine {decision.left_alone.built}")
 
@@ -205,8 +207,15 @@ def decision_is_whole(choose: Choose) -> None:
             count("whole", decision.state)
 
 
-LAWS: list[Callable[[Choose], None]] = [order_is_irrelevant, rules_only_narrow, knowing_more_changes_nothing_known, unknown_rules_apply, reference_agrees, decision_is_whole]
-SEEDS = {"knowing_more_changes_nothing_known": 150, "reference_agrees": 500}
+LAWS: list[Callable[[Choose], None]] = [
+    order_is_irrelevant,
+    rules_only_narrow,
+    knowing_more_changes_nothing_known,
+    unknown_rules_apply,
+    reference_agrees,
+    decision_is_whole,
+]
+SEEDS = {"knowing_more_changes_nothing_known": 150, "reference_agrees": 300}
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
@@ -236,6 +245,14 @@ def test_every_law_met_what_it_speaks_of() -> None:
     assert met["narrow"]["on to undetermined"] > 0
     assert min(met["knowing"]["on"], met["knowing"]["off"]) > 100
     assert all(met["lapse"][kind] > 2 for kind in ("exclude True", "exclude None", "limit True", "limit None"))
-    assert {built_as for state in met["reference"] for built_as in [state.rsplit(" ", 1)[-1]]} >= {"fused", "unfused", "hang", "wrong_numbers", "partly_fused", "crash", "unknown"}
+    assert {built_as for state in met["reference"] for built_as in [state.rsplit(" ", 1)[-1]]} >= {
+        "fused",
+        "unfused",
+        "hang",
+        "wrong_numbers",
+        "partly_fused",
+        "crash",
+        "unknown",
+    }
     # the rest is undetermined because a release was not read, or because nothing tells which plan is meant
     assert met["whole"]["names what is not known"] > 8 * met["whole"]["names nothing"]

@@ -64,6 +64,10 @@ def bomb(pack: Path) -> None:
     (pack / "theme" / "bomb.yaml").write_text("\n".join(lines))
 
 
+def change(path: Path, old: str, new: str) -> None:
+    path.write_text(path.read_text().replace(old, new))
+
+
 def broken_link(pack: Path) -> None:
     (pack / "theme" / "gone.yaml").symlink_to("nowhere.yaml")
 
@@ -76,9 +80,11 @@ MADE: dict[str, Callable[[Path], object]] = {
     "alias_bomb": bomb,
     "deep_nesting": lambda pack: (pack / "theme" / "deep.yaml").write_text("[" * 100_000),
     "deep_blocks": lambda pack: (pack / "theme" / "deep.yaml").write_text("\n".join(" " * level + "a:" for level in range(60))),
-    "deep_conditions": lambda pack: (pack / "theme" / "several-groups.yaml").write_text((BASE / "theme/several-groups.yaml").read_text().replace('{site.size: ">=2", site.flag: true}', "{not: " * 30 + "big" + "}" * 30 + "\nextra: 1")),
+    "deep_conditions": lambda pack: change(pack / "theme/several-groups.yaml", '{site.size: ">=2", site.flag: true}', "{not: " * 40 + "big" + "}" * 40),
     "chain_of_conditions": lambda pack: (pack / "conditions.yaml").write_text(
-        (BASE / "conditions.yaml").read_text() + "".join(f"  c{number}: {{title: x, when: c{number + 1}}}\n" for number in range(1500)) + "  c1500: {title: x, when: big}\n"
+        (BASE / "conditions.yaml").read_text()
+        + "".join(f"  c{number}: {{title: x, when: c{number + 1}}}\n" for number in range(1500))
+        + "  c1500: {title: x, when: big}\n"
     ),
     "huge_file": lambda pack: (pack / "theme" / "huge.yaml").write_text("id: huge\nwhy: " + "x" * 2_000_000),
     "not_utf8": lambda pack: (pack / "theme" / "latin.yaml").write_bytes("id: latin\ntitle: caf\u00e9\n".encode("latin-1")),
@@ -154,8 +160,17 @@ def test_broken_assignments(small: Path, rewrite: bool) -> None:
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("latin.yaml", "site.kind: caf\u00e9".encode("latin-1")), ("empty.yaml", b""), ("list.yaml", b"- 1"), ("text.json", b'"site"'), ("deep.json", b'{"a":' * 100_000), ("number.json", b"{" + b'"site.size": ' + b"9" * 5000 + b"}"), ("nan.json", b'{"site.level": NaN}'), ("nul.yaml", b"a: \x00")],
-)  # fmt: skip
+    [
+        ("latin.yaml", "site.kind: caf\u00e9".encode("latin-1")),
+        ("empty.yaml", b""),
+        ("list.yaml", b"- 1"),
+        ("text.json", b'"site"'),
+        ("deep.json", b'{"a":' * 100_000),
+        ("number.json", b"{" + b'"site.size": ' + b"9" * 5000 + b"}"),
+        ("nan.json", b'{"site.level": NaN}'),
+        ("nul.yaml", b"a: \x00"),
+    ],
+)
 def test_facts_that_files_cannot_show(name: str, content: bytes, small: Path) -> None:
     Path(name).write_bytes(content)
     with pytest.raises(LaunchError):
@@ -168,7 +183,41 @@ def test_facts_that_files_cannot_show(name: str, content: bytes, small: Path) ->
 
 # --- nothing but a PolicyError, whatever the bytes ---
 
-INSERTED = [b"\t", b"\n", b": ", b"- ", b"{", b"}", b"[", b"]", b"&a ", b"*a ", b"!!x ", b"'", b'"', b"#", b"%", b"|", b">", b"?", b"null", b"on", b"0.10", b"-1", b"\x00", b"\xff", b"\xc3\xa9", b"---\n", b"99999999999999999999999", b"..", b"{}", b"[]", b"1e400", b"absent", b"unknown"]  # fmt: skip
+INSERTED = [
+    b"\t",
+    b"\n",
+    b": ",
+    b"- ",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b"&a ",
+    b"*a ",
+    b"!!x ",
+    b"'",
+    b'"',
+    b"#",
+    b"%",
+    b"|",
+    b">",
+    b"?",
+    b"null",
+    b"on",
+    b"0.10",
+    b"-1",
+    b"\x00",
+    b"\xff",
+    b"\xc3\xa9",
+    b"---\n",
+    b"99999999999999999999999",
+    b"..",
+    b"{}",
+    b"[]",
+    b"1e400",
+    b"absent",
+    b"unknown",
+]
 
 
 def mutated(content: bytes, generator: random.Random) -> bytes:
@@ -197,8 +246,8 @@ def loads_or_tells(folder: Path) -> bool:
     try:
         pack = read_pack(folder, compiled=False)
     except PolicyError as error:
-        assert error.problems
-        assert str(error).strip()
+        assert error.problems  # noqa: PT017
+        assert str(error).strip()  # noqa: PT017
         return False
     assert pack.fusions
     return True
@@ -208,13 +257,13 @@ def test_mutated_small_packs(small: Path) -> None:
     generator = random.Random(20)
     files = pack_files(small)
     loaded = 0
-    for _ in range(300):
+    for _ in range(180):
         path = generator.choice(files)
         content = path.read_bytes()
         path.write_bytes(mutated(content, generator))
         loaded += loads_or_tells(small)
         path.write_bytes(content)
-    assert 10 < loaded < 290
+    assert 10 < loaded < 170
 
 
 def test_mutated_files_of_the_shipped_pack(tmp_path: Path) -> None:
@@ -228,7 +277,7 @@ def test_mutated_files_of_the_shipped_pack(tmp_path: Path) -> None:
             try:
                 read_sources(tmp_path, [target])
             except PolicyError as error:
-                assert str(error).strip()
+                assert str(error).strip()  # noqa: PT017
         target.unlink()
 
 
@@ -247,7 +296,14 @@ def test_the_compiled_pack_is_the_pack(small: Path, tmp_path: Path, monkeypatch:
     # cases are left out: only `policy check` runs them
     assert {name: rule.when for name, rule in first.rules.items()} == {name: rule.when for name, rule in second.rules.items()}
     assert {str(rule.place) for rule in first.rules.values()} == {str(rule.place) for rule in second.rules.values()}
-    for damage in (b"", b"{}", kept.read_bytes()[:200], kept.read_bytes().replace(b"sources", b"sauces"), kept.read_bytes().replace(b"digest ", b"digest 0"), b"\xff" * 100):
+    for damage in (
+        b"",
+        b"{}",
+        kept.read_bytes()[:200],
+        kept.read_bytes().replace(b"sources", b"sauces"),
+        kept.read_bytes().replace(b"digest ", b"digest 0"),
+        b"\xff" * 100,
+    ):
         kept.write_bytes(damage)
         assert load_compiled(small, first.digest) is None
         assert read_pack("pack").rules.keys() == first.rules.keys()

@@ -22,7 +22,7 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
     "wrappers": ("exec nohup numactl --cpunodebind=0 env A=1 vllm serve m > log 2>&1 &", [V]),
     "srun": ("srun -N 2 --container-image=i:1 --export=ALL,A=1 python3 -u -m sglang.launch_server --tp 2", ["python3 -m sglang.launch_server --tp 2"]),
     "mpirun": ("mpirun -n 1 trtllm-serve m --tp_size 2", ["trtllm-serve m --tp_size 2"]),
-    "bash -c": ("bash -lc \"vllm serve m -tp $TP --x '{\\\"a\\\": 1}'\"", [V + ' -tp $TP --x {"a": 1}']),
+    "bash -c": ('bash -lc "vllm serve m -tp $TP --x \'{\\"a\\": 1}\'"', [V + ' -tp $TP --x {"a": 1}']),
     "docker": ("docker run --gpus all -e A=1 -v a:b vllm/vllm-openai:v1 --model m -tp 2", ["vllm serve --model m -tp 2"]),
     "docker with a program": ("docker run --rm img:1 python3 -m sglang.launch_server --tp 2", ["python3 -m sglang.launch_server --tp 2"]),
     "array": ('A=(-tp 2)\nA+=(--x "a b")\nvllm serve m "${A[@]}"', [V + " -tp 2 --x a b"]),
@@ -41,7 +41,7 @@ SCRIPTS: dict[str, tuple[str, list[str]]] = {
         'A="${A:-false}"\nP=(-tp 8)\nif [ "$A" = true ]; then P=(-tp 1 -dp 8); fi\nvllm serve m "${P[@]}"',
         [V + " -tp 8 ? A is not true", V + " -tp 1 -dp 8 ? A is true"],
     ),
-    "settled by the script": ('A=true\nif [[ $A == true ]]; then T=1; else T=8; fi\nvllm serve m -tp $T', [V + " -tp 1"]),
+    "settled by the script": ("A=true\nif [[ $A == true ]]; then T=1; else T=8; fi\nvllm serve m -tp $T", [V + " -tp 1"]),
     "immaterial condition": ('X=\nif [ "$E" = 1 ]; then X=--enforce-eager; fi\nvllm serve m $X', [V]),
     "which node is no condition": ('if [ "$RANK" = 0 ]; then vllm serve m -tp 8; else sleep 9; fi', [V + " -tp 8"]),
     "head and headless": (

@@ -25,13 +25,41 @@ def data(text: str) -> Any:
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1", 1), ("-1", -1), ("+3", 3), ("0", 0), ("012", 12.0), ("0x10", "0x10"), ("0o17", "0o17"), ("1_000", "1_000"),
-        ("1.5", 1.5), (".5", 0.5), ("1.", 1.0), ("1e3", 1000.0), ("1.5e-3", 0.0015), (".inf", ".inf"), (".nan", ".nan"),
-        ("99999999999999999999", "99999999999999999999"), ("true", True), ("True", True), ("FALSE", False), ("null", None), ("~", None), ("", None),
-        ("'on'", "on"), ('"yes"', "yes"), ("'1'", "1"), ("text", "text"), ("2024-01-01", "2024-01-01"), ("12:30:45", "12:30:45"), ("0.6.10", "0.6.10"), ("=", "="), ("<<", "<<"),
-        ("|\n  a\n  b\n", "a\nb\n"), (">-\n  a\n  b\n", "a b"),
+        ("1", 1),
+        ("-1", -1),
+        ("+3", 3),
+        ("0", 0),
+        ("012", 12.0),
+        ("0x10", "0x10"),
+        ("0o17", "0o17"),
+        ("1_000", "1_000"),
+        ("1.5", 1.5),
+        (".5", 0.5),
+        ("1.", 1.0),
+        ("1e3", 1000.0),
+        ("1.5e-3", 0.0015),
+        (".inf", ".inf"),
+        (".nan", ".nan"),
+        ("99999999999999999999", "99999999999999999999"),
+        ("true", True),
+        ("True", True),
+        ("FALSE", False),
+        ("null", None),
+        ("~", None),
+        ("", None),
+        ("'on'", "on"),
+        ('"yes"', "yes"),
+        ("'1'", "1"),
+        ("text", "text"),
+        ("2024-01-01", "2024-01-01"),
+        ("12:30:45", "12:30:45"),
+        ("0.6.10", "0.6.10"),
+        ("=", "="),
+        ("<<", "<<"),
+        ("|\n  a\n  b\n", "a\nb\n"),
+        (">-\n  a\n  b\n", "a b"),
     ],
-)  # fmt: skip
+)
 def test_scalars(text: str, value: Any) -> None:
     found = data(f"key: {text}\n")["key"]
     assert found == value
@@ -86,7 +114,13 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
     assert (text, problems) == ("a: 1\n", [])
 
 
-@given(st.recursive(st.one_of(st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.text(max_size=8)), lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)), max_leaves=12))  # fmt: skip
+@given(
+    st.recursive(
+        st.one_of(st.none(), st.booleans(), st.integers(-(10**9), 10**9), st.text(max_size=8)),
+        lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=5), inner, max_size=3)),
+        max_leaves=12,
+    )
+)
 def test_what_is_written_is_read(value: Any) -> None:
     """Any data that PyYAML writes with its strings quoted, and any JSON, comes back as it was."""
     import json

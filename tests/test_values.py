@@ -29,8 +29,8 @@ def ordered(ends: list[Any], step: int = 0) -> st.SearchStrategy[Ordered]:
     return st.builds(lambda parts, absent: Ordered.of(parts, absent, step), st.lists(intervals(ends), max_size=3), st.booleans())
 
 
-integers = ordered(list(range(0, 7)), 1)
-numbers = ordered(list(range(0, 7)))
+integers = ordered(list(range(7)), 1)
+numbers = ordered(list(range(7)))
 releases = ordered([Version(text) for text in ("1.0.dev0", "1.0", "2.0.dev0", "2.0")])
 discrete = st.builds(Discrete, st.frozensets(st.sampled_from(["a", "b", "c"])), st.booleans(), st.booleans())
 
@@ -54,19 +54,19 @@ def check(one: Any, two: Any, universe: list[Any]) -> None:
     assert (one | two, one & two) == (two | one, two & one)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(integers, integers)
 def test_integers(one: Ordered, two: Ordered) -> None:
     check(one, two, WHOLE)
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(numbers, numbers)
 def test_numbers(one: Ordered, two: Ordered) -> None:
     check(one, two, HALVES)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(releases, releases)
 def test_versions(one: Ordered, two: Ordered) -> None:
     universe = [*map(Version, RELEASES), ABSENT]
@@ -76,7 +76,7 @@ def test_versions(one: Ordered, two: Ordered) -> None:
     assert (one & ~two).outside(two)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(discrete, discrete)
 def test_names(one: Discrete, two: Discrete) -> None:
     check(one, two, NAMES)

@@ -17,7 +17,23 @@ from tests.random_packs import FACTS, PackData, built, launched
 
 RELEASE = Fact("packages.lib", "version", optional=True)
 #: Ascending, no two equal.
-ASCENDING = ["0.5", "0.6.0.dev20250101", "0.6.0a1", "0.6.0rc1", "0.6.0", "0.6.0.post1.dev0", "0.6.0.post1", "0.6.10.dev0", "0.6.10rc1.dev3", "0.6.10rc1", "0.6.10", "0.6.10.post1", "0.6.11", "0.10", "1!0.1"]
+ASCENDING = [
+    "0.5",
+    "0.6.0.dev20250101",
+    "0.6.0a1",
+    "0.6.0rc1",
+    "0.6.0",
+    "0.6.0.post1.dev0",
+    "0.6.0.post1",
+    "0.6.10.dev0",
+    "0.6.10rc1.dev3",
+    "0.6.10rc1",
+    "0.6.10",
+    "0.6.10.post1",
+    "0.6.11",
+    "0.10",
+    "1!0.1",
+]
 
 versions = st.builds(
     lambda release, pre, post, dev, local: release + pre + post + dev + local,
@@ -69,7 +85,14 @@ def test_pre_releases_belong_to_the_line_they_lead_to(early: str) -> None:
     assert RELEASE.value(early) not in RELEASE.range("<0.6.10")
 
 
-@pytest.mark.parametrize(("text", "inside", "outside"), [("==0.6.11", ["0.6.11", "0.6.11+cu130"], ["0.6.11.post1", "0.6.11rc1"]), ("<=0.6.11", ["0.6.11", "0.6.11rc1", "0.6.10.post9"], ["0.6.11.post1"]), ("!=0.6.11", ["0.6.10", "0.6.11.post1"], ["0.6.11", "0.6.11+cu128"])])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("==0.6.11", ["0.6.11", "0.6.11+cu130"], ["0.6.11.post1", "0.6.11rc1"]),
+        ("<=0.6.11", ["0.6.11", "0.6.11rc1", "0.6.10.post9"], ["0.6.11.post1"]),
+        ("!=0.6.11", ["0.6.10", "0.6.11.post1"], ["0.6.11", "0.6.11+cu128"]),
+    ],
+)
 def test_other_comparisons(text: str, inside: list[str], outside: list[str]) -> None:
     accepted = RELEASE.range(text)
     assert all(RELEASE.value(one) in accepted for one in inside)
@@ -90,7 +113,19 @@ def test_local_parts_do_not_count(text: str) -> None:
     assert without_local(version) == RELEASE.value(text) == Version(version.public)
 
 
-@pytest.mark.parametrize(("local", "known"), [("cu130", True), ("cpu", True), ("rocm6.4", True), ("cu128.cxx11abitrue", True), ("precompiled", True), ("gdeadbeef", False), ("mypatch", False), ("cu130.mypatch", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("local", "known"),
+    [
+        ("cu130", True),
+        ("cpu", True),
+        ("rocm6.4", True),
+        ("cu128.cxx11abitrue", True),
+        ("precompiled", True),
+        ("gdeadbeef", False),
+        ("mypatch", False),
+        ("cu130.mypatch", False),
+    ],
+)
 def test_known_local_parts(local: str, known: bool) -> None:
     assert is_known_local(local) is known
 
@@ -116,7 +151,13 @@ RELEASES = [Version(text) for text in ("0.6.9", "0.6.10", "0.6.10.post1", "0.6.1
 
 @pytest.mark.parametrize(
     ("build", "below", "above"),
-    [("0.6.11.dev20260506", "0.6.10", "0.6.12"), ("0.6.11.dev1+g1a2b3c", "0.6.10", "0.6.12"), ("0.6.13.dev1", "0.6.12", None), ("0.6.1.dev1", None, "0.6.9"), ("0.6.10.post1.dev3", "0.6.9", "0.6.11")],
+    [
+        ("0.6.11.dev20260506", "0.6.10", "0.6.12"),
+        ("0.6.11.dev1+g1a2b3c", "0.6.10", "0.6.12"),
+        ("0.6.13.dev1", "0.6.12", None),
+        ("0.6.1.dev1", None, "0.6.9"),
+        ("0.6.10.post1.dev3", "0.6.9", "0.6.11"),
+    ],
 )
 def test_a_development_build_lies_between_final_releases(build: str, below: str | None, above: str | None) -> None:
     found = neighbours(Version(build), RELEASES)
@@ -133,17 +174,37 @@ def rows_pack(engine_releases: tuple[str, ...] = ("1.0", "2.0", "3.0")) -> PackD
     return {
         **FACTS,
         "products/beta/product.yaml": ("product", other),
-        "products/alpha/product.yaml": ("product", {"product": "alpha", "title": "Alpha", "role": "engine", "package": "alpha", "through": "3.0", "releases": list(engine_releases)}),
+        "products/alpha/product.yaml": (
+            "product",
+            {"product": "alpha", "title": "Alpha", "role": "engine", "package": "alpha", "through": "3.0", "releases": list(engine_releases)},
+        ),
         "products/alpha/traits.yaml": ("traits", {"traits": {"mode": trait}}),
     }
 
 
-@pytest.mark.parametrize(("version", "mode"), [("1.0", "m"), ("2.0rc1", "m"), ("3.0rc1", "n"), ("3.0", "n"), ("1.1.dev7", "m"), ("2.1.dev7", None), ("3.1", None), ("0.9", None), ("0.0.0+unknown", None)])
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [
+        ("1.0", "m"),
+        ("2.0rc1", "m"),
+        ("3.0rc1", "n"),
+        ("3.0", "n"),
+        ("1.1.dev7", "m"),
+        ("2.1.dev7", None),
+        ("3.1", None),
+        ("0.9", None),
+        ("0.0.0+unknown", None),
+    ],
+)
 def test_rows_on_both_sides_of_a_build_must_agree(version: str, mode: str | None) -> None:
     """2.1.dev7 was cut between 2.0 and 3.0, whose rows differ; 1.1.dev7 between two whose rows agree. The releases are
     those of the engine that is named, whichever product comes first and in whichever order the facts are given."""
     pack = built(rows_pack())
-    for stated in ({"engine.name": "alpha", "engine.version": version}, {"engine.version": version, "engine.name": "alpha"}, {"engine.name": "alpha", "engine.version": [version]}):
+    for stated in (
+        {"engine.name": "alpha", "engine.version": version},
+        {"engine.version": version, "engine.name": "alpha"},
+        {"engine.name": "alpha", "engine.version": [version]},
+    ):
         facts = Facts(pack, launched(pack, stated))
         assert facts.values("traits.engine.mode").single() == mode
 
@@ -164,7 +225,9 @@ def test_segments_meet_without_gap_or_overlap() -> None:
         assert not Ordered((one,)) & Ordered((two,))
 
 
-@pytest.mark.parametrize(("text", "rendered"), [(">=0.6.10.post1,<0.6.12", "0.6.10.post1 to 0.6.11"), ("<0.6.10", "0.6.9"), (">=0.6.13", ""), (">=0.6.11", "0.6.11 to 0.6.12")])
+@pytest.mark.parametrize(
+    ("text", "rendered"), [(">=0.6.10.post1,<0.6.12", "0.6.10.post1 to 0.6.11"), ("<0.6.10", "0.6.9"), (">=0.6.13", ""), (">=0.6.11", "0.6.11 to 0.6.12")]
+)
 def test_ranges_are_rendered_with_the_releases_in_them(text: str, rendered: str) -> None:
     (interval,) = RELEASE.range(text).intervals
     assert isinstance(interval, Interval)

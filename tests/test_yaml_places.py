@@ -106,7 +106,7 @@ def test_sound_documents_are_kept_beside_a_broken_one() -> None:
 def test_repairs(text: str, plain: object) -> None:
     read = read_documents(text, "f.yaml")
     assert [document.plain() for document in read.documents] == [plain]
-    assert [notice.kind for notice in read.problems] == ["unparsable-yaml"]
+    assert [(notice.kind, notice.remedy.startswith("it was read without")) for notice in read.problems] == [("unparsable-yaml", True)]
 
 
 def test_repairs_keep_the_lines_of_the_file() -> None:

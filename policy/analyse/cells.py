@@ -17,6 +17,8 @@ from policy.versions import Version
 
 #: A set-typed fact is spelled out by its subsets up to this many names.
 MOST_NAMES = 8
+#: The largest power of two that is tried beside the ends of an interval of integers: widths that kernels take are such.
+USUAL_SIZE = 4096
 
 
 def cells(fact: Fact, accepted: Iterable[Values | SetTest]) -> list[Values]:
@@ -103,6 +105,9 @@ def representatives(fact: Fact, cell: Values, releases: Sequence[Version] = ()) 
         inside = [release for release in releases if interval.holds(release)]
         low, high = (inside[0], inside[-1]) if inside else _ends(fact, interval)
         found.extend((low,) if low == high else (low, high))
+        usual = 1 << min(USUAL_SIZE, interval.high or USUAL_SIZE).bit_length() - 1 if fact.step else None
+        if usual is not None and interval.holds(usual):
+            found.append(usual)
     if cell.absent:
         found.append(ABSENT)
     return found
@@ -150,7 +155,7 @@ def _version_ends(low: Version | None, low_closed: bool, high: Version | None, h
         candidates = [Version("1")]
     elif low is not None and low.dev is None and low.post is None and not any(interval.holds(candidate) for candidate in candidates):
         candidates = [Version(f"{low.public}.post1")]
-    inside = sorted(candidate for candidate in candidates if interval.holds(candidate)) or [low or high or Version("1")]
+    inside = sorted(candidate for candidate in candidates if interval.holds(candidate) and any(candidate.release)) or [low or high or Version("1")]
     finals = [candidate for candidate in inside if not candidate.is_prerelease] or inside
     return finals[0], finals[-1]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from itertools import product as combinations_of
 from typing import Any
 
@@ -19,7 +20,7 @@ from policy.analyse.relevant import inputs_of
 from policy.analyse.space import Space
 from policy.derive import DERIVED, INPUTS
 from policy.launch import Facts, Launch
-from policy.pack import ENGINE_TRAITS, TRAIT_PREFIX, Pack, trait_values
+from policy.pack import ENGINE_TRAITS, REQUEST_PREFIX, TRAIT_PREFIX, Pack, trait_values
 from policy.values import ABSENT, Discrete, Interval, Ordered, Values
 
 ONE = Ordered.exactly(1, 1)
@@ -141,7 +142,10 @@ class Feasible:
         """The box with the inputs of its derived facts narrowed until they agree for sure, or else one where they can
         agree; None where they cannot."""
         self._tries, self._fallback = TRIES, None
-        return self._narrowed(box) or self._fallback
+        found = self._narrowed(box)
+        if found is None and self._fallback is not None:
+            return self._fallback if _launch(self, self._fallback) is not None else box
+        return found
 
     def _narrowed(self, box: Box) -> Box | None:
         if any(inside(box, other) for other in self.impossible):
@@ -174,7 +178,7 @@ class Feasible:
                     if found is not None:
                         return found
                 return None
-        if next(_launches(self, box, most=16), None) is not None:
+        if _launch(self, box, state=False, most=16) is not None:
             return box
         self._fallback = box  # its facts agree as far as sets tell: better than the wider box it is a part of
         return None
@@ -210,6 +214,8 @@ class Feasible:
 
     def _ordinary(self, name: str) -> int:
         products = self.space.pack.products.values()
+        if name.startswith(REQUEST_PREFIX):
+            return sum(1 << number for number, cell in enumerate(self.space.cells(name)) if cell.absent)
         if name == "engine.name":
             return sum(self.space.mask(name, Discrete.exactly(product.name)) for product in products if product.role == "engine" and product.gates)
         known = known_values(self.space.pack, name)
@@ -245,45 +251,54 @@ class Feasible:
 def concrete(feasible: Feasible, box: Mapping[str, int]) -> dict[str, Any] | None:
     """A launch of a narrowed box as facts and values, ordinary ones where the box leaves a choice. Derived facts are left
     to be computed where their inputs make them what the box wants, else stated. None where no launch was found."""
-    for facts in _launches(feasible, box):
-        if _lies_in(feasible, facts, box):
-            return facts
-    for facts in _launches(feasible, box, stated=True):
-        # what a stated fact would be computed from is left open, lest a default contradicts it
-        bases = {one: "unknown" for name in facts if name in DERIVED for one in feasible.bases(name) if one not in facts}
-        for tried in (facts, {**facts, **bases}):
-            if _lies_in(feasible, tried, box):
-                return tried
+    facts = _launch(feasible, box)
+    if facts is None:
+        return None
+    # what a stated fact would be computed from is left open, lest a default contradicts it
+    bases = {one: "unknown" for name in facts if name in DERIVED for one in feasible.bases(name) if one not in facts}
+    for tried in (facts, {**facts, **bases}) if bases else (facts,):
+        if _lies_in(feasible, tried, box):
+            return tried
     return None
 
 
-def _launches(feasible: Feasible, box: Mapping[str, int], stated: bool = False, most: int = 64) -> Iterator[dict[str, Any]]:
-    """Values for every fact that a box restricts. What a derived fact rests on is varied, by itself, until it agrees."""
+def _launch(feasible: Feasible, box: Mapping[str, int], state: bool = True, most: int = 64) -> dict[str, Any] | None:
+    """Values for every fact that a box restricts. What a derived fact rests on is varied, by itself, until it agrees;
+    where it never does the fact is stated, if that is possible beside its inputs and `state` allows it."""
     space = feasible.space
     derived = [name for name in box if name in DERIVED and box[name] != space.full[name] and feasible.bases(name)]
-    named = [name for name in box if box[name] != space.full[name] and (stated or name not in derived)]
     options: dict[str, list[Any]] = {}
-    for name in named:
+    for name in (name for name in box if box[name] != space.full[name]):
         values: list[Any] = []
         for bit in feasible.bits(name, box[name])[:4]:
             cell = space.cells(name)[bit.bit_length() - 1]
             values.extend(representatives(space.fact(name), cell, _releases(space, name, box)))
         options[name] = list(dict.fromkeys(values))
-    facts = {name: values[0] for name, values in options.items()}
+    facts = {name: values[0] for name, values in options.items() if name not in derived}
     done: list[str] = []
-    for goal in () if stated else derived:
-        varied = [name for name in feasible.bases(goal) if name in options]
-        for number, chosen in enumerate(combinations_of(*(options[name] for name in varied))):
-            tried = {**facts, **dict(zip(varied, chosen, strict=True))}
-            if _agrees(feasible, tried, box, [*done, goal]):
-                facts = tried
-                done.append(goal)
-                break
-            if number >= most:
-                return
-        else:
-            return
-    yield facts
+    for goal in sorted(derived, key=lambda name: len(_inputs(space, name))):
+        varied = [name for name in feasible.bases(goal) if name in options and name not in DERIVED]
+        done.append(goal)
+        choices = islice(combinations_of(*(options[name] for name in varied)), most)
+        tried = [dict(zip(varied, chosen, strict=True)) for chosen in choices]
+        agreeing = next((one for one in tried if _agrees(feasible, {**facts, **one}, box, done)), None)
+        if agreeing is None and state:
+            agreeing = next(_stated(feasible, goal, options[goal], facts, tried, box, done[:-1]), None)
+        if agreeing is None:
+            return None
+        facts = {**facts, **agreeing}
+    return facts
+
+
+def _stated(
+    feasible: Feasible, goal: str, values: Sequence[Any], facts: Mapping[str, Any], tried: Sequence[dict[str, Any]], box: Mapping[str, int], done: Sequence[str]
+) -> Iterator[dict[str, Any]]:
+    """The derived fact stated beside inputs that do not contradict it."""
+    for one in tried:
+        possible = DERIVED[goal](_Point(feasible.space, {**facts, **one}))
+        for value in values:
+            if value in possible and _agrees(feasible, {**facts, **one}, box, done):
+                yield {**one, goal: value}
 
 
 def _agrees(feasible: Feasible, facts: Mapping[str, Any], box: Mapping[str, int], derived: Sequence[str]) -> bool:

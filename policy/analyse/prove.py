@@ -28,6 +28,8 @@ from policy.pack import Fusion, Pack, Plan
 
 #: CPU seconds for one invariant where the caller names no budget.
 SECONDS = 20.0
+#: Parts that are set aside, because one launch of them breaks nothing, before whole parts are decided.
+DOUBTS = 30
 PROVED, REFUTED, UNDECIDED = "proved", "refuted", "undecided"
 
 
@@ -183,21 +185,28 @@ class _Search:
         return self._among([met for one in left for two in turned_on if (met := meet(one, two)) is not None], denied)
 
     def _among(self, boxes: Sequence[Box], denied: Sequence[Box]) -> Refutation | None:
-        done: list[Box] = list(denied)
+        """A launch in these boxes outside those: first by trying one of every part, then by deciding whole parts."""
+        done, doubtful = list(denied), list[Box]()
         for box in boxes:
-            while True:
+            while len(doubtful) < DOUBTS:
                 if process_time() > self.deadline:
                     raise TooWideError
                 part = self.analysis.feasible.part(box, done)
                 if part is None:
                     break
                 refutation = self._shown(part)
-                if refutation is None and not self.open:
-                    raise UnconfirmedError
-                refutation = refutation or self._settled(part)
                 if refutation is not None:
                     return refutation
                 done.append(part)
+                doubtful.append(part)
+        if doubtful and not self.open:
+            raise UnconfirmedError
+        for part in doubtful:
+            refutation = self._settled(part)
+            if refutation is not None:
+                return refutation
+        if len(doubtful) >= DOUBTS:
+            raise TooWideError
         return None
 
     def _settled(self, part: Box) -> Refutation | None:
@@ -226,11 +235,19 @@ class _Search:
             facts = self._full_witness(box)
             if facts is None or not self._breaks(facts):
                 return None
-        for name in sorted(facts, key=lambda name: (not name.startswith(("device.", "model.", "packages.")), name)):
-            fewer = {other: value for other, value in facts.items() if other != name}
-            if self._breaks(fewer):
-                facts = fewer
+        facts = self._smallest(facts)
         return Refutation(facts, self.fusion.id, self.posture, self._decision(facts))
+
+    def _smallest(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """The launch without the facts that it breaks the invariant without; what a machine or a model has goes first."""
+        left = -1
+        while left != len(facts):
+            left = len(facts)
+            for name in sorted(facts, key=lambda name: (not name.startswith(("device.", "model.", "packages.")), name)):
+                fewer = {other: held for other, held in facts.items() if other != name}
+                if self._breaks(fewer):
+                    facts = fewer
+        return facts
 
     def _full_witness(self, box: Box) -> dict[str, Any] | None:
         """A launch of the box in which every fact is stated, ordinarily where the box leaves a choice."""

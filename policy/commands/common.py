@@ -68,6 +68,7 @@ def split_words(pack: Pack, words: Sequence[str]) -> tuple[list[str], list[str]]
 
 def read_inputs(pack: Pack, options: argparse.Namespace, files: Sequence[str]) -> list[ReadLaunch]:
     """The launches the options name; facts that contradict each other are refused."""
+    known_fusions(pack, getattr(options, "require", ()))
     request = Request(list(options.launch), list(files), list(options.facts), list(options.assignments), options.device, options.probe)
     read = launches(pack, request)
     problems = list(contradictions(pack, read))
@@ -119,12 +120,17 @@ def wanted_kinds(options: argparse.Namespace) -> set[str]:
     return kinds
 
 
+def known_fusions(pack: Pack, names: Iterable[str]) -> None:
+    """Raise `UsageError` for a required fusion that the pack does not know."""
+    for name in names:
+        if name not in pack.fusions:
+            raise UsageError(f"`{name}` is no fusion", did_you_mean(name, pack.fusions) or f"fusions: {', '.join(sorted(pack.fusions))}", "--require")
+
+
 def ending(verdicts: Iterable[Verdict], options: argparse.Namespace, pack: Pack) -> int:
     """The exit code: `--require` before `--fail-on`."""
     verdicts = list(verdicts)
-    for name in options.require:
-        if name not in pack.fusions:
-            raise UsageError(f"`{name}` is no fusion", did_you_mean(name, pack.fusions), "--require")
+    known_fusions(pack, options.require)
     states = [decision.state for verdict in verdicts for decision in verdict.decisions if decision.fusion in options.require]
     if "off" in states:
         return FINDING

@@ -14,12 +14,11 @@ from policy.commands import common
 from policy.evaluate import Evaluation
 from policy.launch import Facts
 from policy.launchers.found import FoundLaunch
-from policy.launchers.installed import installed_versions
+from policy.launchers.installed import PLUGIN_GROUPS, installed_versions
 from policy.launchers.read import read_launch
 from policy.pack import Pack
 
 EXAMPLE = "policy doctor"
-GROUPS = {"vllm": ("vllm.general_plugins", "VLLM_PLUGINS"), "sglang": ("sglang.srt.plugins", "SGLANG_PLUGINS")}
 NAME = "fusion_policy"
 
 
@@ -71,7 +70,7 @@ def _shadow() -> Iterator[Check]:
 
 
 def _plugin(engine: str, title: str, version: str) -> Iterator[Check]:
-    group, variable = GROUPS.get(engine, ("", ""))
+    group, variable = PLUGIN_GROUPS.get(engine, ("", ""))
     if not group:
         return
     offered = [point for point in importlib.metadata.entry_points(group=group) if point.name == NAME]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -9,19 +10,26 @@ from dataclasses import dataclass, field
 from policy.decision import Decision, Verdict
 from policy.launch import Facts
 from policy.launchers.command import Files
+from policy.launchers.found import Word
 from policy.launchers.read import ReadLaunch
-from policy.launchers.rewrite import Change, Rewritten, changes_of, rewritten
+from policy.launchers.rewrite import Rewritten, changes_of, rewritten
+from policy.launchers.rewriting import Change
 from policy.pack import Pack
+from policy.values import Ordered
 
 MODES = ("advise", "enforce", "fail")
+MODE_VARIABLE = "FUSION_POLICY_MODE"
 
 
 @dataclass(slots=True)
 class Resolution:
-    """A launch with what is decided written into it: the changes, each with the fusion it is for, and the new command."""
+    """A launch with what is decided written into it: the changes, each with the fusion it is for, and the new command.
+    `version` is the engine's where it is known."""
 
     read: ReadLaunch
     verdict: Verdict
+    engine: str = ""
+    version: str | None = None
     changes: list[tuple[str, Change]] = field(default_factory=list)
     result: Rewritten = field(default_factory=lambda: Rewritten([]))
     companions: dict[str, str] = field(default_factory=dict)
@@ -32,16 +40,35 @@ class Resolution:
         return bool(self.changes)
 
     @property
+    def flags(self) -> list[Change]:
+        """The changes of settings."""
+        return [change for _, change in self.changes if not change.variable]
+
+    @property
     def environment(self) -> dict[str, str]:
         """The variables to set, those of the command first."""
         return {**self.result.environment, **self.companions}
 
+    @property
+    def name(self) -> str:
+        """How a person finds the launch again."""
+        return self.read.found.name if self.read.found is not None else ""
+
     def command(self) -> str:
         """The command as a shell takes it, with its environment in front."""
         found = self.read.found
-        given = {name: word.text for name, word in found.environment.items()} if found else {}
-        variables = {**given, **self.environment}
-        return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), shlex.join(self.result.words)])
+        given = found.environment if found else {}
+        kept = {name: quoted(word.text, word) for name, word in given.items() if name not in self.environment}
+        variables = {**kept, **{name: shlex.quote(value) for name, value in self.environment.items()}}
+        from_file = next((word for word in found.words if word.origin.file), None) if found else None
+        return " ".join([*(f"{name}={value}" for name, value in variables.items()), *(quoted(word, from_file) for word in self.result.words)])
+
+
+def quoted(text: str, word: Word | None = None) -> str:
+    """A word for a shell. A variable that a file leaves open (`$TP`) is one for the shell that runs the command as well."""
+    if word is not None and word.origin.file and re.search(r"\$(\{\w+\}|[A-Za-z_]\w*)", text) and not re.search(r"\$\(|[`!]|\$\{\w*[^\w}]", text):
+        return '"' + re.sub(r'(["\\])', r"\\\1", text) + '"'
+    return shlex.quote(text)
 
 
 def resolve(pack: Pack, read: ReadLaunch, verdict: Verdict, files: Files | None = None, mode: str | None = None) -> Resolution:
@@ -54,13 +81,13 @@ def resolve(pack: Pack, read: ReadLaunch, verdict: Verdict, files: Files | None 
     if engine is None or found is None:
         return resolution
     single = facts.values(engine.version_fact).single()
-    version = str(single) if single is not None else None
+    resolution.engine, resolution.version = engine.name, str(single) if single is not None else None
     for decision in verdict.decisions:
-        for change in changes_of(engine.name, version, wanted_switches(decision)):
+        for change in changes_of(engine.name, resolution.version, wanted_switches(decision)):
             if all(change != other for _, other in resolution.changes):
                 resolution.changes.append((decision.fusion, change))
-    resolution.result = rewritten(engine.name, version, words, [change for _, change in resolution.changes], files or found.files)
-    resolution.companions = companions(pack, facts, mode)
+    resolution.result = rewritten(engine.name, resolution.version, words, [change for _, change in resolution.changes], files or found.files)
+    resolution.companions = companions(pack, facts, mode, {name: word.text for name, word in found.environment.items()})
     return resolution
 
 
@@ -69,17 +96,20 @@ def wanted_switches(decision: Decision) -> Iterable[tuple[str, str]]:
     return ((switch.kind, switch.text) for switch in decision.switches if switch.kind in ("flag", "env", "config"))
 
 
-def companions(pack: Pack, facts: Facts, mode: str | None) -> dict[str, str]:
-    """Variables that go with the plug-in: its mode, and what carries them to workers that somebody else starts."""
+def companions(pack: Pack, facts: Facts, mode: str | None, given: dict[str, str]) -> dict[str, str]:
+    """Variables that go with the plug-in: its mode, and what carries it to workers that somebody else starts. A list that
+    the launch has already (`given`) is added to."""
     engine = facts.engine()
-    variables = {"FUSION_POLICY_MODE": mode} if mode is not None else {}
-    for switch in engine.switches if engine is not None else ():
-        if switch.turn == "carry" and switch.kind == "env" and facts_hold(facts, switch.when):
+    if mode is None:
+        return {}
+    variables = {} if given.get(MODE_VARIABLE) == mode else {MODE_VARIABLE: mode}
+    if engine is None:
+        return variables
+    versions = facts.values(engine.version_fact)
+    for switch in engine.switches:
+        if switch.turn == "carry" and switch.kind == "env" and switch.when.truth(facts) is True and isinstance(versions, Ordered) and switch.covers(versions):
             name, _, value = switch.text.partition("=")
-            variables[name] = value
+            held = [part for part in given.get(name, "").split(",") if part]
+            if value not in held:
+                variables[name] = ",".join([*held, value])
     return variables
-
-
-def facts_hold(facts: Facts, condition: object) -> bool:
-    """Whether a condition certainly holds."""
-    return condition.truth(facts) is True  # type: ignore[attr-defined, no-any-return]

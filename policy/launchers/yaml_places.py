@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -190,7 +190,8 @@ def read_documents(text: str, name: str = "-", places: Places | None = None) -> 
         inner = Places([(offset, *outer(original)) for offset, original in line_numbers])
         again = _read(repaired, name, inner)
         if not any(problem.kind == "unparsable-yaml" for problem in again.problems):
-            again.problems = [problem for problem in first.problems if problem.kind == "unparsable-yaml"] + again.problems
+            told = [replace(problem, remedy=f"it was read without its {what}") for problem in first.problems if problem.kind == "unparsable-yaml"]
+            again.problems = told + again.problems
             again.repaired = what
             return again
     return _read_one_by_one(text, name, outer, first)

@@ -40,12 +40,15 @@ class Job(Generic[Result]):
 
     @property
     def done(self) -> bool:
+        """Whether the call came back, with a value or an error."""
         return self._finished.is_set()
 
     def wait(self, seconds: float) -> bool:
+        """Wait at most `seconds`; True when the call came back."""
         return self._finished.wait(max(seconds, 0.0))
 
     def result(self) -> Result:
+        """What the call returned; raises what it raised. Only once it is done."""
         if self._error is not None:
             raise self._error
         return self._value  # type: ignore[return-value]
@@ -91,4 +94,5 @@ class Servant:
         return value  # type: ignore[no-any-return]
 
     def close(self) -> None:
+        """Let the thread end once it has nothing left to do."""
         self._jobs.put(None)

@@ -72,11 +72,14 @@ class View:
     lost: str = ""
 
     def next_round(self) -> View:
+        """A fresh view of the round that follows."""
         return View(self.rank, self.nonce, self.size, round=self.round + 1, votes=(None,) * self.size)
 
 
 @dataclass(frozen=True, slots=True)
 class PutVote:
+    """Write this rank's vote of the round, and read back which one stands."""
+
     vote: Vote
 
 
@@ -87,6 +90,8 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
+    """Propose a ruling, and read back which one stands."""
+
     ruling: Ruling
 
 
@@ -97,6 +102,8 @@ class Enter:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
+    """The outcome is known; nothing more is written."""
+
     outcome: Outcome
 
 
@@ -104,6 +111,7 @@ Action = PutVote | Look | Propose | Enter | Finish
 
 
 def first_view(rank: int, nonce: str, size: int) -> View:
+    """The view of a rank that has seen nothing yet. `nonce` is this start's own."""
     return View(rank, nonce, size, votes=(None,) * size)
 
 
@@ -187,7 +195,6 @@ __all__ = [
     "BUILD",
     "READY",
     "REFUSED",
-    "STEPS_AFTER_EXPIRY",
     "Action",
     "Enter",
     "Finish",

@@ -62,6 +62,7 @@ class Exploration:
     most_operations: int = 0
 
     def words(self) -> set[str]:
+        """All ways in which a rank ended."""
         return {word for ending in self.endings for word in ending}
 
 
@@ -89,10 +90,11 @@ class Explorer:
         self.next_operations: dict[int, set[int]] = {}
 
     def run(self) -> Exploration:
+        """Visit everything that can be reached."""
         result = Exploration()
         nothing: tuple[Vote | None, ...] = (None,) * self.size
         store = self._store((nothing, nothing, None, None))
-        start = tuple(self._local(Local(first_view(rank, f"n{rank}", self.size))) for rank in range(self.size)) + (store, 1, self.faults)
+        start = (*tuple(self._local(Local(first_view(rank, f"n{rank}", self.size))) for rank in range(self.size)), store, 1, self.faults)
         seen, frontier = {start}, [start]
         while frontier:
             state = frontier.pop()
@@ -130,27 +132,27 @@ class Explorer:
     def _successors(self, state: State) -> Iterator[State]:
         size, store, host, faults = self.size, state[-3], state[-2], state[-1]
         if faults and host and "host" in self.kinds:
-            yield state[:size] + (store, 0, faults - 1)
+            yield (*state[:size], store, 0, faults - 1)
         for index in range(size):
             local = state[index]
             if self.locals[local].ended:
                 continue
             before, after = state[:index], state[index + 1 : size]
             for free in self._free(local, index):
-                yield before + (free,) + after + state[size:]
+                yield (*before, free, *after, *state[size:])
             if faults and "crash" in self.kinds:
-                yield before + (self.dead,) + after + (store, host, faults - 1)
+                yield (*before, self.dead, *after, store, host, faults - 1)
             if not host:
-                yield before + (self._lost(local),) + after + state[size:]
+                yield (*before, self._lost(local), *after, *state[size:])
                 continue
             done, changed = self._operate(local, store, index)
-            yield before + (done,) + after + (changed, host, faults)
+            yield (*before, done, *after, changed, host, faults)
             if faults and "connection" in self.kinds:
-                yield before + (self._lost(local),) + after + (store, host, faults - 1)
+                yield (*before, self._lost(local), *after, store, host, faults - 1)
                 if changed != store:  # it took effect, the answer was lost
-                    yield before + (self._lost(local),) + after + (changed, host, faults - 1)
+                    yield (*before, self._lost(local), *after, changed, host, faults - 1)
             if faults and "crash" in self.kinds and changed != store:
-                yield before + (self.dead,) + after + (changed, host, faults - 1)
+                yield (*before, self.dead, *after, changed, host, faults - 1)
 
     # -- one rank, memoised by its local state
     def _free(self, number: int, index: int) -> tuple[int, ...]:
@@ -189,10 +191,11 @@ class Explorer:
         view = local.view
         assert view is not None
         turn, action = view.round - 1, self.transition(view)
-        votes, ruling = store[turn], store[turn + 2]
+        votes = store[0] if turn == 0 else store[1]
+        ruling = store[2] if turn == 0 else store[3]
         if isinstance(action, PutVote):
             if votes[index] is None:
-                votes = votes[:index] + (replace(action.vote, text="", fact="", phase=""),) + votes[index + 1 :]
+                votes = (*votes[:index], replace(action.vote, text="", fact="", phase=""), *votes[index + 1:])
             standing_vote = votes[index]
             assert standing_vote is not None
             return Local(replace(with_vote(view, standing_vote), ballot=None, voted=True)), _put(store, turn, votes)
@@ -220,6 +223,7 @@ class Explorer:
             if isinstance(action, Finish):
                 local = Local(None, ended=action.outcome.word, blind=bool(local.view.lost))
             elif isinstance(action, Enter):
+                assert local.view is not None
                 local = Local(local.view.next_round())
             else:
                 break
@@ -267,4 +271,4 @@ def _next_missing(view: View, after: int) -> int:
 
 
 def _put(store: Store, place: int, value: object) -> Store:
-    return store[:place] + (value,) + store[place + 1 :]  # type: ignore[return-value]
+    return (*store[:place], value, *store[place + 1 :])  # type: ignore[return-value]

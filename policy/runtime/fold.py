@@ -54,7 +54,7 @@ def differences(votes: Sequence[Vote]) -> list[Reason]:
         alien = [vote.rank for vote in present if vote.rank not in members]
         if members and (foreign or alien):
             other = (foreign or alien)[0]
-            named = ranks_text(by_rank[other].members) if other in by_rank and other not in alien else "none of this launch's" if other not in by_rank else ranks_text(members)
+            named = "nothing" if other not in by_rank else ranks_text(members if other in alien else by_rank[other].members)
             text = f"{ranks_text(vote.rank for vote in present)} would share a workspace with {ranks_text(members)}, but rank {other} names {named}"
             found.append(Reason("vote", "group.members", text, other))
         found += _compare(present, [dict(vote.group_facts) for vote in present])

@@ -33,6 +33,7 @@ class Machine:
 
     @property
     def capability_text(self) -> str | None:
+        """`9.0`; None without a GPU."""
         return None if self.capability is None else f"{self.capability[0]}.{self.capability[1]}"
 
 
@@ -59,7 +60,8 @@ def probe_machine() -> Machine:
     return Machine(
         platform="rocm" if getattr(torch.version, "hip", None) else "cuda", device=uuid, device_name=properties.name, device_index=index,
         capability=(properties.major, properties.minor), multiprocessors=properties.multi_processor_count, memory_free=torch.cuda.mem_get_info(index)[0],
-        mig="MIG" in properties.name or "MIG-" in os.environ.get("CUDA_VISIBLE_DEVICES", ""), p2p=all(peers) if peers else None, visible_devices=visible, **common,
+        mig="MIG" in properties.name or "MIG-" in os.environ.get("CUDA_VISIBLE_DEVICES", ""),
+        p2p=all(peers) if peers else None, visible_devices=visible, **common,
     )
 
 

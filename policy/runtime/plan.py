@@ -95,7 +95,8 @@ def common_shape(consumers: Sequence[Consumer]) -> Shape:
         raise RuntimeRequestError("no consumer of the workspace is given; name at least the target model's shape")
     for consumer in consumers:
         if consumer.hidden_size <= 0 or consumer.max_tokens <= 0:
-            raise RuntimeRequestError(f"consumer `{consumer.name}` has hidden_size {consumer.hidden_size} and max_tokens {consumer.max_tokens}; both must be positive")
+            given = f"hidden_size {consumer.hidden_size} and max_tokens {consumer.max_tokens}"
+            raise RuntimeRequestError(f"consumer `{consumer.name}` has {given}; both must be positive")
     wide = {consumer.dtype for consumer in consumers if consumer.dtype == "float32"}
     narrow = {consumer.dtype for consumer in consumers if consumer.dtype != "float32"}
     if wide and narrow:
@@ -122,10 +123,12 @@ class Reason:
         return f"{who}{self.phase} ({self.fact}): {self.text}"
 
     def to_json(self) -> dict[str, Any]:
+        """The stable keys of a reason."""
         return {"phase": self.phase, "fact": self.fact, "text": self.text, "rank": self.rank}
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Reason:
+        """Read back what `to_json` wrote."""
         rank = document["rank"]
         return cls(str(document["phase"]), str(document["fact"]), str(document["text"]), None if rank is None else int(rank))
 
@@ -143,6 +146,7 @@ class Outcome:
         return f"{self.word} because {self.reason}"
 
     def to_json(self) -> dict[str, Any]:
+        """The stable keys of an outcome."""
         return {"outcome": self.word, "reason": self.reason.to_json(), "seconds": dict(self.seconds), "details": list(self.details)}
 
 
@@ -161,4 +165,5 @@ class Deadline:
 
     @property
     def agree_by(self) -> float:
+        """Seconds from the call by which the votes must be in; half of the whole where not given."""
         return self.agree if self.agree is not None else self.total / 2

@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -133,7 +134,8 @@ def asked(options: argparse.Namespace) -> tuple[Decision, Consumer, Any]:
             raise RuntimeRequestError(f"`{options.decision}` cannot be read as a stored decision: {error}") from None
         decision = Decision.from_json(document[0] if isinstance(document, list) else document)
     one_shot = {"auto": None, "on": True, "off": False}[options.one_shot]
-    consumer = Consumer("target", options.hidden_size, options.max_tokens, options.dtype, options.norm_weight_dtype or options.dtype, one_shot, options.launch_with_pdl)
+    weights = options.norm_weight_dtype or options.dtype
+    consumer = Consumer("target", options.hidden_size, options.max_tokens, options.dtype, weights, one_shot, options.launch_with_pdl)
     world, size = dist.get_world_size(), options.tensor_parallel_size or dist.get_world_size()
     if size < 1 or world % size:
         raise RuntimeRequestError(f"{world} ranks cannot be divided into groups of `{size}`; give a divisor with --tensor-parallel-size")
@@ -160,7 +162,7 @@ def report(options: argparse.Namespace, settled: Settled, timings: list[dict[str
     """Rank 0 says what came of it, as text or JSON."""
     document = {
         "schema_version": SCHEMA_VERSION, **settled.outcome.to_json(), "facts": known_facts(machine), "timings": timings,
-        "checks": [{"consumer": each.consumer, "tokens": each.tokens, "one_shot": each.one_shot, "error": each.error, "limit": each.limit} for each in settled.checks],
+        "checks": [asdict(each) for each in settled.checks],
         "diagnosis": None if settled.diagnosis is None else str(settled.diagnosis),
     }
     text = json.dumps(document, indent=1) + "\n" if options.format == "json" else as_text(document)
@@ -185,7 +187,9 @@ def as_text(document: dict[str, Any]) -> str:
         lines += ["", document["diagnosis"]]
     if document["timings"]:
         lines += ["", "  tokens   fused us   unfused us   faster"]
-        lines += [f"  {row['tokens']:6d} {row['fused_us']:10.1f} {row['unfused_us']:12.1f} {row['unfused_us'] / row['fused_us']:7.2f}x" for row in document["timings"]]
+        for row in document["timings"]:
+            fused, unfused = row["fused_us"], row["unfused_us"]
+            lines.append(f"  {row['tokens']:6d} {fused:10.1f} {unfused:12.1f} {unfused / fused:7.2f}x")
     return "\n".join(lines) + "\n"
 
 

@@ -56,8 +56,9 @@ def _leave(settled: Settled) -> NoReturn:
     os._exit(EXIT_RESTART)
 
 
-def settle(decision: Decision, consumers: Sequence[Consumer], group: Any = None, *, deadline: Deadline | None = None, launch_group: Any = None, device: Any = None,
-           machine: Machine | None = None, library: Library | None = None, observer: Callable[[str], None] | None = None, last_resort: bool = True) -> Settled:
+def settle(decision: Decision, consumers: Sequence[Consumer], group: Any = None, *, deadline: Deadline | None = None,
+           launch_group: Any = None, device: Any = None, machine: Machine | None = None, library: Library | None = None,
+           observer: Callable[[str], None] | None = None, last_resort: bool = True) -> Settled:
     """Agree over the launch, build over `group`, verify, commit. Collective over `launch_group` (None: WORLD).
 
     `group` is the process group that shares one workspace (None: WORLD); ranks of one launch may have different ones.
@@ -215,8 +216,9 @@ class _Start:
         assert self.decision.plan is not None
         device = self.device = self.device or (f"cuda:{machine.device_index}" if machine.device_index is not None else "cpu")
         prepare(library, self.decision.plan, common_shape(self.consumers), group_size, device)
+        shared = os.environ.get("TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES") == "1"  # two ranks on one device on purpose, in torch's words
         return Vote(
-            self.rank, self.nonce, READY, facts=launch_facts(self.decision, library, machine), members=members, device=machine.device,
+            self.rank, self.nonce, READY, facts=launch_facts(self.decision, library, machine), members=members, device="" if shared else machine.device,
             group_facts=group_facts(self.decision, self.consumers, library, machine),
         )
 
@@ -236,7 +238,8 @@ class _Start:
         from policy.runtime.verify import FusedCallHungError, verify
         from policy.runtime.workspace import Workspace
 
-        assert self.decision.plan is not None and self.library is not None
+        assert self.decision.plan is not None
+        assert self.library is not None
         phase = "build"
         begun = time.monotonic()
         try:

@@ -62,7 +62,8 @@ def _library(case: Case) -> Finding:
 
 def _python(case: Case) -> Finding:
     if case.machine.python < (3, case.library.python_minor):
-        return "python", f"{case.data['package']} {case.library.version} cannot be imported before Python 3.{case.library.python_minor}; this is {case.machine.python[0]}.{case.machine.python[1]}"
+        here = ".".join(map(str, case.machine.python))
+        return "python", f"{case.data['package']} {case.library.version} cannot be imported before Python 3.{case.library.python_minor}; this is {here}"
     return None
 
 
@@ -76,7 +77,8 @@ def _scope(case: Case) -> Finding:
         return f"packages.{case.data['package']}", f"{case.data['package']} {case.library.version} cannot be scoped to {where}; it needs 0.6.10.post1 or later"
     if case.library.scope not in case.plan.passes:
         passed = " and ".join(case.plan.passes) or "nothing"
-        return "plan.passes", f"{case.data['package']} {case.library.version} is scoped by `{case.library.scope}`, the plan passes {passed}: it would reach WORLD instead of {where}"
+        scoped = f"{case.data['package']} {case.library.version} is scoped by `{case.library.scope}`"
+        return "plan.passes", f"{scoped}, the plan passes {passed}: it would reach WORLD instead of {where}"
     return None
 
 
@@ -98,7 +100,8 @@ def _shapes(case: Case) -> Finding:
         if consumer.hidden_size % multiple:
             return "consumer.hidden_size", f"hidden size {consumer.hidden_size} of `{consumer.name}` is not a multiple of {multiple}"
         if consumer.norm_weight_dtype not in (None, consumer.dtype):
-            return "consumer.norm_weight_dtype", f"`{consumer.name}` has {consumer.norm_weight_dtype} norm weights and {consumer.dtype} activations; the kernel would reinterpret the bytes"
+            both = f"{consumer.norm_weight_dtype} norm weights and {consumer.dtype} activations"
+            return "consumer.norm_weight_dtype", f"`{consumer.name}` has {both}; the kernel would reinterpret the bytes"
         if consumer.one_shot is False and consumer.max_tokens <= case.group_size:
             return "consumer.one_shot", f"two-shot needs more tokens than ranks; `{consumer.name}` has at most {consumer.max_tokens} for {case.group_size}"
     return None
@@ -108,7 +111,8 @@ def _kernels_of_the_release(case: Case) -> Finding:
     package = f"{case.data['package']} {case.library.version}"
     for consumer in case.consumers:
         if consumer.launch_with_pdl and case.library.safe_pdl is False:
-            return "consumer.launch_with_pdl", f"{package} can read the residual before its producer is done (fixed in 0.7.1); `{consumer.name}` asks for launch_with_pdl"
+            early = f"{package} can read the residual before its producer is done (fixed in 0.7.1)"
+            return "consumer.launch_with_pdl", f"{early}; `{consumer.name}` asks for launch_with_pdl"
         if consumer.dtype == "float32" and consumer.one_shot is not True and case.library.safe_fp32_two_shot is False:
             return "consumer.dtype", f"{package} writes past the buffer of a float32 two-shot call (fixed in 0.7.2); give one_shot=True for `{consumer.name}`"
     return None
@@ -122,7 +126,8 @@ def _device(case: Case) -> Finding:
         return "device.mig", f"{machine.device_name} is a MIG instance, which reaches no peer's memory"
     majors = case.library.capability_majors
     if machine.capability is not None and majors is not None and machine.capability[0] not in majors:
-        return "device.compute_capability", f"compute capability {machine.capability_text} is not among those the kernels are built for ({', '.join(f'{major}.x' for major in majors)})"
+        built = ", ".join(f"{major}.x" for major in majors)
+        return "device.compute_capability", f"compute capability {machine.capability_text} is not among those the kernels are built for ({built})"
     if machine.p2p is False:
         return "device.p2p", f"device {machine.device_index} cannot reach every other visible device's memory"
     return None
@@ -131,7 +136,8 @@ def _device(case: Case) -> Finding:
 def _memory(case: Case) -> Finding:
     needed = case.shape.bytes_needed(case.group_size)
     if needed // 4 > case.data["buffer_bytes_most"]:
-        return "shapes", f"{case.shape.max_tokens} tokens x {case.shape.hidden_size} x {case.group_size} ranks need a buffer above {case.data['buffer_bytes_most']} bytes; lower max_tokens"
+        asked = f"{case.shape.max_tokens} tokens x {case.shape.hidden_size} x {case.group_size} ranks"
+        return "shapes", f"{asked} need a buffer above {case.data['buffer_bytes_most']} bytes; lower max_tokens"
     if case.machine.memory_free is not None and needed > case.machine.memory_free:
         return "device.memory_free", f"the workspace needs {needed >> 20} MiB, the device has {case.machine.memory_free >> 20} MiB free"
     return None

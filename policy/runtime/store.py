@@ -74,6 +74,7 @@ class AgreementStore:
         return _ruling(self._call("propose", lambda: self._store.compare_set(key, "", json.dumps(asdict(ruling)))))
 
     def ruling(self, round_: int) -> Ruling | None:
+        """The ruling that stands, None while there is none."""
         key = f"{self._path}/{round_}/ruling"
         text = self._call("look", lambda: self._store.get(key) if self._store.check([key]) else None)
         return None if text is None else _ruling(text)
@@ -90,6 +91,7 @@ class AgreementStore:
         return [_vote(text) for text in self._call("look", read)]
 
     def close(self) -> None:
+        """Let go of the thread and, with it, of the cloned connection."""
         self._servant.close()
 
 

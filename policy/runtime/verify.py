@@ -85,7 +85,8 @@ def _one(workspace: Workspace, consumer: Consumer, tokens: int, device: Any, unt
     residual_limit = max(4 * torch.finfo(dtype).eps * float(expected_residual.abs().max()) + 1e-5, 1e-4)
     if not (error <= limit and residual_error <= residual_limit):  # written so that NaN fails
         what = f"{tokens} tokens x {consumer.hidden_size} for `{consumer.name}`"
-        raise WrongNumbersError(f"the fused call of {what} is off by {error:.3g} (limit {limit:.3g}), its residual by {residual_error:.3g} (limit {residual_limit:.3g})")
+        off = f"off by {error:.3g} (limit {limit:.3g}), its residual by {residual_error:.3g} (limit {residual_limit:.3g})"
+        raise WrongNumbersError(f"the fused call of {what} is {off}")
     return Check(consumer.name, tokens, consumer.one_shot, error, limit, seconds)
 
 

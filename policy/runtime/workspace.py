@@ -34,7 +34,8 @@ def prepare(library: Library, plan: WorkspacePlan, shape: Shape, group_size: int
         try:
             probe = torch.empty(shape.bytes_needed(group_size), dtype=torch.uint8, device=device)
         except torch.cuda.OutOfMemoryError as error:
-            raise WorkspaceBuildError(f"{shape.bytes_needed(group_size) >> 20} MiB for the workspace cannot be allocated: {str(error).splitlines()[0]}") from None
+            needed = f"{shape.bytes_needed(group_size) >> 20} MiB for the workspace"
+            raise WorkspaceBuildError(f"{needed} cannot be allocated: {str(error).splitlines()[0]}") from None
         del probe
         torch.cuda.empty_cache()
 
@@ -129,7 +130,8 @@ class Workspace:
         import torch
 
         if not self.fits(x.shape[0], x.shape[1]):
-            raise ValueError(f"{x.shape[0]} tokens x {x.shape[1]} do not fit a workspace of {self.shape.max_tokens} x {self.shape.hidden_size}; empty batches are skipped by the caller")
+            room = f"a workspace of {self.shape.max_tokens} x {self.shape.hidden_size}"
+            raise ValueError(f"{x.shape[0]} tokens x {x.shape[1]} do not fit {room}; empty batches are skipped by the caller")
         if weight.dtype != x.dtype:
             raise ValueError(f"the norm weight is {weight.dtype}, the activations are {x.dtype}")
         normed, new_residual = torch.empty_like(x), torch.empty_like(x)

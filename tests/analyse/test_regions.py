@@ -89,16 +89,16 @@ def test_a_plan_is_admitted_where_its_regions_say(plan: Any) -> None:
     sure = analysis.all_of((plan.call, *plan.needs))
     denied = [box for rule in rules for box in analysis.space.boxes(rule, may=True)]
     rng = random.Random(plan.id)
-    met = 0
-    for box in sure[:12]:
+    met = False
+    for box in sure:
         part = analysis.feasible.part(box, denied)
+        met = met or part is not None
         witness = analysis.witness(part) if part is not None else None
         if witness is None:
             continue
         evaluation = Evaluation(Facts(pack(), Launch.of(pack(), witness)), "safe")
         state = evaluation.plan_state(plan, [])
         assert state.state == "admitted" or state.because[0].effect == "limit", (witness, state)
-        met += 1
     if not met:
         for facts in some_launches(conditions, rng, 100):
             evaluation = Evaluation(Facts(pack(), launch_of(analysis.space, facts)), "safe")

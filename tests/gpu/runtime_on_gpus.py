@@ -168,6 +168,7 @@ def main() -> int:
     made.add_argument("--releases", default=",".join(RELEASES))
     made.add_argument("--parts", default=",".join(PARTS))
     made.add_argument("--budget", type=float, default=540.0, help="seconds for everything")
+    made.add_argument("--share", action="store_true", help="let ranks of one group share a GPU, for a machine that has one: everything but speed can be seen")
     made.add_argument("--worker")
     options = made.parse_args()
     if options.worker:
@@ -179,27 +180,30 @@ def main() -> int:
     releases = [release for release, there in here.items() if there]
     parts = options.parts.split(",")
     group = 2 if bench.gpus < 4 else bench.gpus
+    enough = bench.gpus >= 2 or options.share
+    if options.share:
+        ENVIRONMENT["TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES"] = "1"
     for release in releases:
         if "agree" in parts:
             bench.case("agree", release, group, 100, part="agree", speed=release in (releases[0], releases[-1], "0.6.12"))
     newest, scoped_by_group = releases[-1:], [release for release in releases if release.startswith(("0.6.12", "0.6.10", "0.6.14"))][:1]
     for release in dict.fromkeys([*scoped_by_group, *newest]):
-        if "memory" in parts and bench.gpus >= 2:
+        if "memory" in parts and enough:
             bench.case("one rank cannot allocate", release, 2, 60, part="memory")
-        if "groups" in parts and bench.gpus >= 2:
+        if "groups" in parts and enough:
             bench.case("TP2 x DP2", release, 4, 100, part="groups")
-        if "pipeline" in parts and bench.gpus >= 2:
+        if "pipeline" in parts and enough:
             bench.case("TP2 x PP2", release, 4, 100, part="pipeline")
     if "preflight" in parts and newest:
         preflight(bench, newest[0])
-    if "unscoped" in parts and bench.gpus >= 2:
+    if "unscoped" in parts and enough:
         for release in dict.fromkeys([*scoped_by_group, *newest]):
             bench.case("unscoped: refused by the adapter", release, 4, 60, part="refused")
             allow = {"TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES": "1"} if bench.gpus < 4 else {}
             bench.case("unscoped: past the adapter, one group calls", release, 4, 60, part="past", callers=[0, 1], environment=allow)
             bench.case("unscoped: past the adapter, both groups call", release, 4, 60, part="past", callers=[0, 1, 2, 3], environment=allow)
     for part in ("memory", "groups", "pipeline", "unscoped"):
-        if part in parts and bench.gpus < 2:
+        if part in parts and not enough:
             bench.note({"case": part, "release": "-", "skipped": f"needs two GPUs, there are {bench.gpus}"})
     print("\n" + table(bench.results, bench.gpus), flush=True)
     return 0
@@ -277,9 +281,13 @@ def start_world(backend: str, seconds: int = 60) -> tuple[int, int]:
     return dist.get_rank(), dist.get_world_size()
 
 
-def pairs(world: int, backend: str = "nccl") -> Any:
-    """This rank's tensor-parallel group of two. Every rank makes every group, in the same order."""
+def pairs(world: int) -> Any:
+    """This rank's tensor-parallel group of two. Every rank makes every group, in the same order. NCCL refuses two ranks of
+    a group on one GPU, so that gloo takes its place there."""
+    import torch
     import torch.distributed as dist
+
+    backend = "nccl" if torch.cuda.device_count() >= 2 else "gloo"
 
     mine = None
     for first in range(0, world, 2):
@@ -454,9 +462,21 @@ def reducers(workspace: Any, consumer: Any, group: Any) -> dict[str, Any]:
     return {"fused": fused, "unfused": unfused}
 
 
-def captured(decoder: Decoder, reduce: Any, first: bool, last: bool) -> Any:
+class Eager:
+    """Replays by running: gloo, which stands in for NCCL where ranks share a GPU, cannot be captured."""
+
+    def __init__(self, step: Any) -> None:
+        self.replay = step
+
+
+def captured(decoder: Decoder, reduce: Any, first: bool, last: bool, capturable: bool = True) -> Any:
     import torch
 
+    if not capturable:
+        decoder.step(reduce, first, last)
+        decoder.reset()
+        torch.cuda.synchronize()
+        return Eager(lambda: decoder.step(reduce, first, last))
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
@@ -509,7 +529,7 @@ def groups(case: dict[str, Any], report: dict[str, Any], save: Any) -> None:
         decoder.token.fill_(rank // 2)
         tokens: dict[str, list[int]] = {}
         for name, reduce in reducers(settled.workspace, consumer, group).items():
-            graph = captured(decoder, reduce, True, True)
+            graph = captured(decoder, reduce, True, True, capturable=name == "fused" or torch.cuda.device_count() >= 2)
             decoder.token.fill_(7 + rank // 2)
             tokens[name], until = [], time.monotonic() + 25
             for step in range(steps):
@@ -542,7 +562,7 @@ def pipeline(case: dict[str, Any], report: dict[str, Any], save: Any) -> None:
     decoder = Decoder(rank % 2, range(2) if stage == 0 else range(2, 4), torch.float32)
     tokens: dict[str, list[int]] = {}
     for name, reduce in reducers(settled.workspace, consumer, group).items():
-        graph = captured(decoder, reduce, stage == 0, stage == 1)
+        graph = captured(decoder, reduce, stage == 0, stage == 1, capturable=name == "fused" or torch.cuda.device_count() >= 2)
         decoder.token.fill_(7)
         tokens[name], until = [], time.monotonic() + 30
         for step in range(100):
@@ -571,7 +591,7 @@ def memory(case: dict[str, Any], report: dict[str, Any], save: Any) -> None:
 
     from policy.runtime import Consumer, Deadline, Decision, settle
 
-    rank, _ = start_world("cpu:gloo,cuda:nccl")
+    rank, _ = start_world("cpu:gloo,cuda:nccl" if torch.cuda.device_count() >= 2 else "gloo")
     if rank == 1:
         held = torch.empty(torch.cuda.mem_get_info()[0] - (400 << 20), dtype=torch.uint8, device="cuda")
         report["held_mib"] = held.numel() >> 20

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -22,52 +20,39 @@ RELEASES = (("0.17.1", "0.6.12"), ("0.22.1", "0.6.12"), ("0.23.0", "0.6.12"), ("
 PYTHON = os.environ.get("FUSION_POLICY_ENGINE_PYTHON", sys.executable)
 
 
-@functools.cache
-def importable(version: str) -> str:
-    """Why the release cannot be imported here; empty when it can."""
-    folder = ROOT / ".engines" / f"vllm-{version}"
-    if not folder.is_dir():
-        return f"vllm {version} is not unpacked in .engines"
-    done = subprocess.run([PYTHON, "-c", "import vllm.v1.worker.gpu_worker"], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(folder)}, timeout=120, check=False)
-    return "" if done.returncode == 0 else f"vllm {version} cannot be imported here: {done.stderr.strip().splitlines()[-1]}"
+CASES = ("pipeline:2:2:-1", "faulty:2:1:1")
 
 
-def start(tmp_path: Path, version: str, library: str, tensor_parallel: int, pipeline_parallel: int, faulty: int = -1) -> list[dict[str, Any]]:
-    reason = importable(version)
-    if reason:
-        pytest.skip(reason)
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text(json.dumps(MODEL))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        (tmp_path / "port").write_text(str(probe.getsockname()[1]))
-    path = os.pathsep.join([str(write_library(tmp_path / "library", library)), str(ROOT / ".engines" / f"vllm-{version}"), str(ROOT)])
+@pytest.fixture(scope="module", params=RELEASES, ids=[version for version, _ in RELEASES])
+def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
+    """What every rank of both cases reported, for one release."""
+    version, library = request.param
+    folder = tmp_path_factory.mktemp(f"vllm-{version}")
+    engine = ROOT / ".engines" / f"vllm-{version}"
+    if not engine.is_dir():
+        pytest.skip(f"vllm {version} is not unpacked in .engines")
+    (folder / "model").mkdir()
+    (folder / "model" / "config.json").write_text(json.dumps(MODEL))
     decision = {"state": "on", "digest": "d1", "chosen_plan": {"id": "trtllm", "library": "flashinfer", "backend": "trtllm", "scope": "tensor_parallel_group"}}
     environment = {
-        **os.environ, "PYTHONPATH": path, "FUSION_POLICY_DECISION": json.dumps(decision), "FUSION_POLICY_STATE": str(tmp_path / "state"), "FUSION_POLICY_DEADLINE": "60",
-        "OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
+        **os.environ, "PYTHONPATH": os.pathsep.join([str(write_library(folder / "library", library)), str(engine), str(ROOT)]), "FUSION_POLICY_DECISION": json.dumps(decision),
+        "FUSION_POLICY_DEADLINE": "60", "OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
     }
-    size = tensor_parallel * pipeline_parallel
-    command = [PYTHON, "-m", "tests.runtime.vllm_ranks", str(tmp_path)]
-    words = [str(tensor_parallel), str(pipeline_parallel), version, str(faulty)]
-    processes = [subprocess.Popen([*command, str(rank), *words], env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for rank in range(size)]
-    output = []
-    for process in processes:
-        try:
-            output.append(process.communicate(timeout=150)[0])
-        except subprocess.TimeoutExpired:
-            process.kill()
-            output.append(process.communicate()[0])
-    files = [tmp_path / f"rank-{rank}.json" for rank in range(size)]
-    assert all(file.exists() for file in files), "\n".join(text[-1500:] for text in output)
-    return [json.loads(file.read_text()) for file in files]
+    done = subprocess.run([PYTHON, "-m", "tests.runtime.vllm_ranks", str(folder), version, *CASES], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=400, check=False)
+    if "ModuleNotFoundError" in done.stderr and done.returncode:
+        pytest.skip(f"vllm {version} cannot be imported here: {done.stderr.strip().splitlines()[-1]}")
+    found = {}
+    for case in CASES:
+        name, tensor_parallel, pipeline_parallel, _ = case.split(":")
+        files = [folder / f"{name}-{rank}.json" for rank in range(int(tensor_parallel) * int(pipeline_parallel))]
+        assert all(file.exists() for file in files), done.stderr[-2000:] + "".join(log.read_text()[-1500:] for log in folder.glob(f"{name}-*.log"))
+        found[name] = [json.loads(file.read_text()) for file in files]
+    return found
 
 
-@pytest.mark.parametrize(("version", "library"), RELEASES)
-def test_fused_in_two_pipeline_stages(tmp_path: Path, version: str, library: str) -> None:
+def test_fused_in_two_pipeline_stages(reports: dict[str, list[dict[str, Any]]]) -> None:
     """Two tensor-parallel groups in one WORLD: each rank's consumers get the agreed workspace, scoped to its own group."""
-    reports = start(tmp_path, version, library, 2, 2)
-    for rank, report in enumerate(reports):
+    for rank, report in enumerate(reports["pipeline"]):
         assert report["outcome"] == "fused", report
         assert report["checks"] > 0
         assert report["is_ours"], "the engine's own function returns the agreed workspace"
@@ -75,11 +60,9 @@ def test_fused_in_two_pipeline_stages(tmp_path: Path, version: str, library: str
         assert report["fuse_allreduce_rms"] is True
 
 
-@pytest.mark.parametrize(("version", "library"), RELEASES)
-def test_one_rank_that_cannot(tmp_path: Path, version: str, library: str) -> None:
+def test_one_rank_that_cannot(reports: dict[str, list[dict[str, Any]]]) -> None:
     """`unfused` is in the engine's own configuration on every rank, and nobody builds behind it."""
-    reports = start(tmp_path, version, library, 2, 1, faulty=1)
-    for report in reports:
+    for report in reports["faulty"]:
         assert report["outcome"] == "unfused", report
         assert report["reason"].startswith("rank 1, static (device.compute_capability)"), report
         assert report["before"] is True

@@ -1,14 +1,22 @@
-"""One rank of a vLLM worker up to the point where the adapter commits: the published modules, a gloo WORLD, the stand-in library.
+"""Ranks of vLLM workers up to the point where the adapter commits: the published modules, a gloo WORLD, the stand-in library.
 
-    python -m tests.runtime.vllm_ranks FOLDER RANK TENSOR_PARALLEL PIPELINE_PARALLEL VERSION FAULTY_RANK"""
+    python -m tests.runtime.vllm_ranks FOLDER VERSION NAME:TENSOR_PARALLEL:PIPELINE_PARALLEL:FAULTY_RANK …
+
+The engine is imported once and the ranks are forked. Every case leaves `FOLDER/NAME-RANK.json`."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
+import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any
+
+from tests.runtime.forkserver import fork
 
 MODEL = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 4,
@@ -43,7 +51,8 @@ def asked_workspace(version: str, size: int, hidden: int) -> Any:
     return module.get_fi_ar_workspace(**arguments)
 
 
-def main(folder: Path, rank: int, tensor_parallel: int, pipeline_parallel: int, version: str, faulty: int) -> None:
+def run_rank(folder: Path, name: str, rank: int, tensor_parallel: int, pipeline_parallel: int, version: str, faulty: int, port: int) -> None:
+    """Register, let the engine start its distributed environment, report what came of it."""
     import torch
     import torch.distributed as dist
     from vllm.config import set_current_vllm_config
@@ -52,6 +61,7 @@ def main(folder: Path, rank: int, tensor_parallel: int, pipeline_parallel: int, 
     from policy.runtime.engines.door import Door
     from policy.runtime.machine import Machine
 
+    os.environ["FUSION_POLICY_STATE"] = str(folder / f"state-{name}")
     capability = (8, 0) if rank == faulty else (9, 0)
     machine = Machine(platform="cuda", node="one", device=f"gpu-{rank}", capability=capability, multiprocessors=132, torch=str(torch.__version__))
     door = door_module.register(Door("vllm", version, machine=machine))
@@ -61,7 +71,7 @@ def main(folder: Path, rank: int, tensor_parallel: int, pipeline_parallel: int, 
     config = configuration(folder, tensor_parallel, pipeline_parallel)
     before = config.compilation_config.pass_config.fuse_allreduce_rms
     with set_current_vllm_config(config):
-        worker.init_worker_distributed_environment(config, rank, f"tcp://127.0.0.1:{(folder / 'port').read_text()}", rank, "gloo")
+        worker.init_worker_distributed_environment(config, rank, f"tcp://127.0.0.1:{port}", rank, "gloo")
         settled = door.settled
         assert settled is not None
         workspace = asked_workspace(version, tensor_parallel, 64)
@@ -71,10 +81,35 @@ def main(folder: Path, rank: int, tensor_parallel: int, pipeline_parallel: int, 
         "has_workspace": workspace is not None, "is_ours": workspace is not None and settled.workspace is not None and workspace is settled.workspace.raw,
         "span": None if workspace is None else dist.get_process_group_ranks(workspace.group),
     }
-    (folder / f"rank-{rank}.json").write_text(json.dumps(report))
+    (folder / f"{name}-{rank}.json").write_text(json.dumps(report))
     dist.barrier()
     os._exit(0)
 
 
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def main(folder: Path, version: str, cases: list[str]) -> None:
+    import vllm.v1.worker.gpu_worker  # noqa: F401 - once, before the forks
+
+    for case in cases:
+        name, *numbers = case.split(":")
+        tensor_parallel, pipeline_parallel, faulty = map(int, numbers)
+        port, pids = free_port(), []
+        for rank in range(tensor_parallel * pipeline_parallel):
+            log = folder / f"{name}-{rank}.log"
+            pids.append(fork(lambda rank=rank: run_rank(folder, name, rank, tensor_parallel, pipeline_parallel, version, faulty, port), log))  # type: ignore[misc]
+        until = time.monotonic() + 100
+        for pid in pids:
+            while time.monotonic() < until and not os.waitpid(pid, os.WNOHANG)[0]:
+                time.sleep(0.05)
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *(int(word) for word in sys.argv[2:5]), sys.argv[5], int(sys.argv[6]))  # type: ignore[misc]
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])

@@ -56,8 +56,6 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
     return 15 if name.endswith(".log") and _COMMAND.search(text) else 0
 
 
-
-
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
     """The launches in the text."""
     lines = [_ANSI.sub("", line)[:MAX_LINE] for line in text.split("\n")]

@@ -106,7 +106,7 @@ def _of_service(serve: Node, cluster: Node | None, around: Surroundings, problem
     else:
         documents = [serve]
     launches = ray_serve.read("", documents, serve.source.name, problems)
-    groups = ([*cluster.elements("workerGroupSpecs"), cluster.at("headGroupSpec")] if cluster is not None else [])
+    groups = [*cluster.elements("workerGroupSpecs"), cluster.at("headGroupSpec")] if cluster is not None else []
     containers = [one for group in groups if group is not None for one in group.elements("template", "spec", "containers")]
     chosen = next((one for one in containers if engine_of_image(one.string("image") or "") or _devices_of(one)), containers[0] if containers else None)
     for launch in launches:

@@ -17,6 +17,8 @@ _ENGINES = {"vllm_config": "vllm", "sglang_config": "sglang", "trtllm_config": "
 _PROGRAMS = {"vllm": ["vllm", "serve"], "sglang": ["python3", "-m", "sglang.launch_server"], "tensorrt_llm": ["trtllm-serve"]}
 _ROLES = {"prefill": "prefill", "decode": "decode", "aggregated": None, "agg": None}
 _SHORT = {"prefill": "prefill", "decode": "decode", "aggregated": "agg", "agg": "agg"}
+_RELEASE = re.compile(r"v?\d+\.\d+")
+_UNTAGGED = re.compile(r"v?0\.[01](?:\.0)?\.dev")  # what a build from a checkout without tags calls itself
 _MODEL_KEYS = ("model", "model-path", "model_path")
 
 
@@ -72,7 +74,10 @@ def _launch(recipe: Node, engine: str, part: str, options: Node) -> FoundLaunch:
         launch.image = word_of(image, "container image")
     version = recipe.at("identity", "frameworks", "trtllm" if engine == "tensorrt_llm" else engine)
     if version is not None and version.kind == "scalar" and version.value is not None:
-        launch.version = word_of(version, "identity.frameworks")
+        if _RELEASE.match(version.text) and not _UNTAGGED.match(version.text):
+            launch.version = word_of(version, "identity.frameworks")
+        else:
+            launch.notes.append(f"`{version.text}` in `identity.frameworks` is a build without a release")
     _state_nodes(launch, recipe, _SHORT[part])
     return launch
 

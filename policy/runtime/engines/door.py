@@ -65,7 +65,8 @@ class Door:
         try:
             wanted = consumers()
         except Exception as error:  # the engine's own objects: a release that differs must not leave the others waiting
-            wanted, decision = [], replace(decision, state="off", reason=f"the shapes of {self.engine} {self.version} cannot be read: {type(error).__name__}: {error}")
+            unread = f"the shapes of {self.engine} {self.version} cannot be read: {type(error).__name__}: {error}"
+            wanted, decision = [], replace(decision, state="off", reason=unread)
         deadline = Deadline(float(os.environ.get(DEADLINE, "120")))
         self.settled = settled = settle(decision, wanted, self.group(), deadline=deadline, machine=self.machine, library=self.library)
         settled.exit_if_restart()
@@ -83,7 +84,7 @@ class Door:
 
     def switch_off(self, configuration: dict[str, Any]) -> None:
         """Set `unfused` in the engine's own configuration, environment and latches."""
-        off = self.at("off")
+        off = self.at("unfused")
         for path, value in off.get("configuration", {}).items():
             first, *middle, last = path.split(".")
             holder = configuration[first]

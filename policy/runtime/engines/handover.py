@@ -34,7 +34,8 @@ class Handover:
         if asked.get("world_size") != len(agreed) or (group is not None and dist.get_process_group_ranks(group) != agreed):
             raise WorkspaceRefusedError(f"the launch agreed on a workspace of ranks {agreed}, not of another group")
         if not self.workspace.fits(asked["max_token_num"], asked["hidden_dim"]):
-            raise WorkspaceRefusedError(f"{asked['max_token_num']} tokens x {asked['hidden_dim']} do not fit the agreed {shape.max_tokens} x {shape.hidden_size}")
+            wanted = f"{asked['max_token_num']} tokens x {asked['hidden_dim']}"
+            raise WorkspaceRefusedError(f"{wanted} do not fit the agreed {shape.max_tokens} x {shape.hidden_size}")
         if (str(asked["dtype"]) == "torch.float32") != (shape.dtype == "float32"):
             raise WorkspaceRefusedError(f"the agreed workspace holds {shape.dtype}, not {asked['dtype']}")
         self.workspace.note_capture()  # from here on the engine captures graphs over it that nobody tells us of

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -59,7 +60,8 @@ def _normalise(launch: FoundLaunch, texts: list[str]) -> None:
         if wrapper:
             rest = _without(rest, _options()[wrapper], keep_mode="sglang" in program[-1])
             launch.notes.append(f"started by `{texts[2]}`, which hands these options to the engine")
-        launch.words = (*(Word(text, launch.words[0].origin) for text in program), *rest)
+        words = [*(Word(text, launch.words[0].origin) for text in program), *rest]
+        launch.words = tuple(Word(word.text, replace(word.origin, argument=number)) for number, word in enumerate(words, 1))
         return
 
 

@@ -18,9 +18,7 @@ from policy.launchers.yaml_places import Places
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 _OPTION_LOOP = re.compile(r"\$\{?(?:1|opt\w*|arg\w*|key|param\w*|OPTARG)\b", re.IGNORECASE)
 _ENDING = {"exit", "return", "true", "continue", "break"}
-_PACKAGES = re.compile(
-    r"^(vllm|sglang|tensorrt[-_]llm)(?:\[[^\]]*\])?\s*((?:[=<>~!]=?=?|===)\s*[\w.*+!-]+(?:\s*,\s*[=<>~!]=?\s*[\w.*+!-]+)*)$", re.IGNORECASE
-)
+_PACKAGES = re.compile(r"^(vllm|sglang|tensorrt[-_]llm)(?:\[[^\]]*\])?\s*((?:[=<>~!]=?=?|===)\s*[\w.*+!-]+(?:\s*,\s*[=<>~!]=?\s*[\w.*+!-]+)*)$", re.IGNORECASE)
 _INSTALLER = re.compile(r"(?:.*/)?(?:pip[\d.]*|uv|pipx)")
 MAX_STEPS = 40_000  # words expanded and constructs entered
 MAX_NESTING = 12

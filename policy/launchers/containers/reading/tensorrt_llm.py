@@ -92,4 +92,3 @@ def _typed(text: str, value: Any) -> Any:
     if text.lower() in {"true", "false"}:
         return text.lower() == "true"
     return text
-
