@@ -75,7 +75,8 @@ def suspects(pack: Pack, launch: Launch, logs: Sequence[tuple[str, Sequence[str]
         if truth is True and rule.plans is not None and not _reachable(pack, evaluation, rule):
             truth = False
         seen = sightings(rule, logs)
-        if truth is False or (not seen and not (truth is True and rule.consequence in ("hang", "wrong_numbers", "crash"))):
+        speaks = truth is True and rule.consequence in ("hang", "wrong_numbers", "crash") and facts.engine() is not None
+        if truth is False or not (seen or speaks):
             continue
         findings = evaluation.findings(mets)
         found.append(Suspect(rule, truth, seen, findings, tuple(_confirm(pack, facts, findings))))

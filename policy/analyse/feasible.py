@@ -142,10 +142,13 @@ class Feasible:
         """The box with the inputs of its derived facts narrowed until they agree for sure, or else one where they can
         agree; None where they cannot."""
         self._tries, self._fallback = TRIES, None
-        found = self._narrowed(box)
-        if found is None and self._fallback is not None:
-            return self._fallback if _launch(self, self._fallback) is not None else box
-        return found
+        return self._narrowed(box) or self._last_resort(box)
+
+    def _last_resort(self, box: Box) -> Box | None:
+        """Where no part agrees for sure: the part looked at last if a launch of it can be stated, else the whole box."""
+        if self._fallback is None:
+            return None
+        return self._fallback if _launch(self, self._fallback) is not None else box
 
     def _narrowed(self, box: Box) -> Box | None:
         if any(inside(box, other) for other in self.impossible):

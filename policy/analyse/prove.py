@@ -17,9 +17,8 @@ from policy.analyse.explore import Explorer, Node
 from policy.analyse.feasible import launch_of
 from policy.analyse.invariants import ANSWERS, Answer, Clause, Invariant
 from policy.analyse.lowering import PROBED, TABULATED
-from policy.analyse.outcomes import can_be_on, gate_is, is_never_on, requested, switch_exists
-from policy.analyse.regions import Analysis
-from policy.analyse.relevant import conditions_of, required
+from policy.analyse.outcomes import requested
+from policy.analyse.whole import Whole
 from policy.conditions import All, AnyOf, Condition, Named, Not
 from policy.decision import Decision
 from policy.evaluate import evaluate
@@ -66,44 +65,41 @@ class Proof:
         return {**head, "refutation": launch, "open": self.open}
 
 
-def prove(pack: Pack, invariants: Iterable[Invariant], traits: str = TABULATED, seconds: float = SECONDS) -> list[Proof]:
-    """Each invariant over all launches. `traits` is `tabulated` (as the tables say) or `probed` (any value)."""
+def prove(pack: Pack, invariants: Iterable[Invariant], traits: str = TABULATED, seconds: float = SECONDS, whole: Whole | None = None) -> list[Proof]:
+    """Each invariant over all launches. `traits` is `tabulated` (as the tables say) or `probed` (any value). `whole` is a
+    space over the pack that `conditions_asked` of the invariants took part in."""
     found: list[Proof] = []
-    shared: dict[str, Analysis] = {}
     invariants = list(invariants)
+    if whole is None:
+        whole = Whole(pack, traits, conditions_asked(invariants))
     for invariant in invariants:
         started = process_time()
         status, refutation, open_ = PROVED, None, ""
-        try:
-            for fusion in invariant.of(pack):
-                refutation = _refuted(pack, invariant, invariants, fusion, traits, shared, started + seconds)
-                if refutation is not None:
-                    status = REFUTED
-                    break
-        except TooWideError:
-            status, open_ = UNDECIDED, f"more boxes than {seconds:g} s allow, at {fusion.id}"
-        except UnconfirmedError:
-            status, open_ = UNDECIDED, f"a part of the space is left at {fusion.id} in which no launch could be made concrete"
+        for fusion in invariant.of(pack):
+            try:
+                refutation = _refuted(whole, invariant, fusion, started + seconds)
+            except TooWideError:
+                status, open_ = UNDECIDED, open_ or f"more boxes than {seconds:g} s allow, at {fusion.id}"
+            except UnconfirmedError:
+                status, open_ = UNDECIDED, open_ or f"a part of the space is left at {fusion.id} in which no launch could be made concrete"
+            if refutation is not None:
+                status, open_ = REFUTED, ""
+                break
         found.append(Proof(invariant, status, traits, refutation, process_time() - started, open_))
     return found
 
 
-def _refuted(
-    pack: Pack, invariant: Invariant, others: Sequence[Invariant], fusion: Fusion, traits: str, shared: dict[str, Analysis], deadline: float
-) -> Refutation | None:
-    clauses = [clause for clause in invariant.forbidden if _concerns(clause, fusion)]
-    if not clauses:
-        return None
-    analysis = shared.get(fusion.id)
-    if analysis is None:
-        asked = [condition for other in others for clause in other.forbidden for condition in clause.conditions]
-        asked += [condition for other in others for clause in other.forbidden for condition in _answer_conditions(pack, clause, fusion)]
-        own = [condition for one in required(pack, fusion) for engine in pack.products.values() for condition in conditions_of(pack, one, engine)]
-        outcomes = [is_never_on(pack, fusion), *(can_be_on(pack, fusion, posture) for posture in ("safe", "fast"))]
-        analysis = shared[fusion.id] = Analysis(pack, [*asked, *own, *outcomes], traits)
-    for clause in clauses:
+def conditions_asked(invariants: Iterable[Invariant]) -> list[Condition]:
+    """The conditions on facts that invariants speak of."""
+    return [condition for invariant in invariants for clause in invariant.forbidden for condition in clause.conditions]
+
+
+def _refuted(whole: Whole, invariant: Invariant, fusion: Fusion, deadline: float) -> Refutation | None:
+    for clause in invariant.forbidden:
+        if not _concerns(clause, fusion):
+            continue
         for posture in invariant.postures:
-            search = _Search(pack, analysis, fusion, clause, posture, deadline)
+            search = _Search(whole, fusion, clause, posture, deadline)
             found = search.run()
             if found is not None:
                 return found
@@ -118,45 +114,53 @@ def _concerns(clause: Clause, fusion: Fusion) -> bool:
     return all(any(selector.matches(plan) for plan in fusion.plans) for selector in selectors)
 
 
-def _answer_conditions(pack: Pack, clause: Clause, fusion: Fusion) -> Iterator[Condition]:
+def _answer_conditions(whole: Whole, clause: Clause, fusion: Fusion) -> Iterator[Condition]:
     """The answers of a clause that are plain conditions on facts."""
     for answer, meant in clause.answers:
-        condition = _as_condition(pack, answer, fusion)
+        condition = _as_condition(whole, answer, fusion)
         if condition is not None:
             yield condition if meant else Not(condition)
 
 
-def _as_condition(pack: Pack, answer: Answer, fusion: Fusion) -> Condition | None:
+def _as_condition(whole: Whole, answer: Answer, fusion: Fusion) -> Condition | None:
     if answer.kind == "left_alone" and len(answer.values) == 1 and answer.values <= {"on", "dies"}:
-        return gate_is(pack, fusion, next(iter(answer.values)))
+        return whole.gate_is(fusion, next(iter(answer.values)))
     if answer.kind == "switch":
-        return switch_exists(pack, fusion, answer.values)
+        return whole.switch(fusion, answer.values)
     if answer.kind == "asked":
-        return AnyOf(tuple(requested(pack, fusion, value) for value in sorted(answer.values)))
+        return AnyOf(tuple(requested(whole.pack, fusion, value) for value in sorted(answer.values)))
     return None
 
 
 class _Search:
     """One clause, fusion and posture: is there a launch?"""
 
-    def __init__(self, pack: Pack, analysis: Analysis, fusion: Fusion, clause: Clause, posture: str, deadline: float) -> None:
-        self.pack, self.analysis, self.fusion, self.clause, self.posture, self.deadline = pack, analysis, fusion, clause, posture, deadline
-        self.conditions = tuple(_flat((*clause.conditions, *_answer_conditions(pack, clause, fusion))))
+    def __init__(self, whole: Whole, fusion: Fusion, clause: Clause, posture: str, deadline: float) -> None:
+        self.whole, self.pack, self.analysis = whole, whole.pack, whole.analysis
+        self.fusion, self.clause, self.posture, self.deadline = fusion, clause, posture, deadline
+        self.conditions = tuple(_flat((*clause.conditions, *_answer_conditions(whole, clause, fusion))))
         self.wanted = [condition for condition in self.conditions if not isinstance(condition, Not)]
         # what must not hold is subtracted: spelling its opposite out would multiply the boxes
-        self.denied = [box for condition in self.conditions if isinstance(condition, Not) for box in analysis.space.boxes(condition.part, may=True)]
+        self.denied = [box for condition in self.conditions if isinstance(condition, Not) for box in self.analysis.space.boxes(condition.part, may=True)]
         self.answers = [_positive(answer, meant) for answer, meant in clause.answers if answer.kind not in ("switch", "asked")]
-        self.open = [answer for answer, _ in self.answers if _as_condition(pack, answer, fusion) is None]
+        self.open = [answer for answer, _ in self.answers if _as_condition(whole, answer, fusion) is None]
 
     def run(self) -> Refutation | None:
         on = [answer for answer, meant in self.answers if meant and (answer.kind == "plan" or (answer.kind == "state" and answer.values == {"on"}))]
         if not on:
             return self._probed() or self._among(self.analysis.all_of(self.wanted), self.denied)
+        undecided: TooWideError | UnconfirmedError | None = None
         for plan in self.fusion.plans:
             if all(answer.selector is None or answer.selector.matches(plan) is meant for answer, meant in self.answers if answer.kind == "plan"):
-                found = self._with_plan(plan)
-                if found is not None:
-                    return found
+                try:
+                    found = self._with_plan(plan)
+                except (TooWideError, UnconfirmedError) as error:
+                    undecided = error
+                else:
+                    if found is not None:
+                        return found
+        if undecided is not None:
+            raise undecided
         return None
 
     def _probed(self) -> Refutation | None:
@@ -175,13 +179,13 @@ class _Search:
     def _with_plan(self, plan: Plan) -> Refutation | None:
         """The launches whose chosen plan can be this one."""
         rules = [rule.when for rule in self.pack.rules_for(plan) if rule.effect == "exclude"]
-        denied = [box for rule in (*rules, is_never_on(self.pack, self.fusion)) for box in self.analysis.space.boxes(rule, may=True)]
+        denied = [box for rule in (*rules, self.whole.never_on(self.fusion)) for box in self.analysis.space.boxes(rule, may=True)]
         denied.extend(self.denied)
         admitted = self.analysis.all_of((*self.wanted, plan.call, *plan.needs))
         left = [box for box in admitted if outside(box, denied, self.analysis.space.full) is not None]
         if not left:
             return None
-        turned_on = self.analysis.space.boxes(can_be_on(self.pack, self.fusion, self.posture))
+        turned_on = self.analysis.space.boxes(self.whole.can_be_on(self.fusion, self.posture))
         return self._among([met for one in left for two in turned_on if (met := meet(one, two)) is not None], denied)
 
     def _among(self, boxes: Sequence[Box], denied: Sequence[Box]) -> Refutation | None:

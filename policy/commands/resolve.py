@@ -11,13 +11,11 @@ from typing import Any
 
 from policy.commands import common
 from policy.explain import headline
-from policy.launchers.containers import find_launches
-from policy.launchers.found import FoundLaunch
 from policy.launchers.inputs import text_of
-from policy.launchers.patch import PatchProblem, manifest_patches, patched
+from policy.launchers.patching import Wanted, patched
+from policy.launchers.patching.manifests import manifest_patches
 from policy.launchers.read import ReadLaunch
 from policy.launchers.resolve import MODES, Resolution, resolve
-from policy.pack import Pack
 from policy.problems import LaunchError, UsageError
 
 EXAMPLE = "policy resolve -- vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 2 -pp 2"
@@ -48,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
     resolutions = [resolve(pack, one, verdict, _reader(options, one), options.mode) for one, verdict in zip(read, verdicts, strict=True)]
     for resolution in resolutions:
         _talk(resolution)
-    code = _file(pack, options, files[0], resolutions, fusions) if files else _command(resolutions[0], options)
+    code = _file(options, files[0], resolutions) if files else _command(resolutions[0], options)
     if options.mode == "fail" and any(resolution.changed for resolution in resolutions):
         return common.FINDING
     return code or common.ending(verdicts, options, pack)
@@ -88,7 +86,7 @@ def as_json(resolution: Resolution) -> dict[str, Any]:
     """A resolution with stable keys."""
     return {
         "schema_version": 1,
-        "name": resolution.read.found.name if resolution.read.found else "",
+        "name": resolution.name,
         "command": resolution.result.words,
         "environment": resolution.environment,
         "changes": [{"fusion": fusion, "setting": change.path, "value": change.value, "kind": "env" if change.variable else "flag"} for fusion, change in resolution.changes],
@@ -100,7 +98,7 @@ def as_json(resolution: Resolution) -> dict[str, Any]:
 # --- files ---
 
 
-def _file(pack: Pack, options: argparse.Namespace, name: str, resolutions: list[Resolution], fusions: list[str]) -> int:
+def _file(options: argparse.Namespace, name: str, resolutions: list[Resolution]) -> int:
     if options.format == "json":
         json.dump([as_json(resolution) for resolution in resolutions], sys.stdout, indent=1)
         print()
@@ -112,33 +110,18 @@ def _file(pack: Pack, options: argparse.Namespace, name: str, resolutions: list[
     text, problems = text_of(name)
     if text is None:
         raise LaunchError(problems)
-    changed, unwritten = text, 0
-    for number, resolution in enumerate(resolutions):
-        if resolution.result.problem or not (resolution.changed or resolution.companions):
-            unwritten += bool(resolution.result.problem)
-            continue
-        try:
-            changed = _one(pack, options, changed, name, number, resolution, fusions)
-        except PatchProblem as problem:
-            unwritten += 1
-            print(f"policy: {name}: {resolution.read.found.name if resolution.read.found else 'the launch'}: {problem}; the command should be:", file=sys.stderr)
-            print(f"  {resolution.command()}", file=sys.stderr)
+    changed, problems = patched(text, name, [wanted(resolution) for resolution in resolutions])
     _show(options, name, text, changed)
-    return common.USAGE if unwritten else common.OK
+    for number, problem in problems.items():
+        resolution = resolutions[number]
+        print(f"policy: {name}: {resolution.name or f'launch {number + 1}'}: {problem}; the command should be:", file=sys.stderr)
+        print(f"  {resolution.command()}", file=sys.stderr)
+    return common.USAGE if problems or any(resolution.result.problem for resolution in resolutions) else common.OK
 
 
-def _one(pack: Pack, options: argparse.Namespace, text: str, name: str, number: int, resolution: Resolution, fusions: list[str]) -> str:
-    """The text with one launch changed, read again and decided again."""
-    found = find_launches(text, name).launches[number]
-    made = patched(text, found, resolution.result.edits, resolution.environment)
-    again = find_launches(made, name).launches
-    if len(again) <= number or [word.text for word in again[number].words] != resolution.result.words or not _carries(again[number], resolution):
-        raise PatchProblem("the change cannot be written into this file without touching something else")
-    return made
-
-
-def _carries(found: FoundLaunch, resolution: Resolution) -> bool:
-    return all(name in found.environment and found.environment[name].text == value for name, value in resolution.environment.items())
+def wanted(resolution: Resolution) -> Wanted:
+    """What the file's launch is to become."""
+    return Wanted(resolution.engine, resolution.version, tuple(resolution.flags), resolution.environment)
 
 
 def _show(options: argparse.Namespace, name: str, old: str, new: str) -> None:

@@ -114,6 +114,8 @@ def difference(before: Settings, after: Settings, changes: Sequence[Change]) -> 
     for change in changes:
         setting = after.get(change.path)
         if setting is None or setting.value != change.value:
+            if before.errors:
+                return f"the engine refuses the command as it stands ({before.errors[0].message}), so that `{change.path}` could not be set"
             return f"`{change.path}` could not be set in this command; {by_hand([change])}"
     if len(after.errors) > len(before.errors):
         return f"the engine would refuse the changed command: {after.errors[-1].message}"

@@ -89,7 +89,8 @@ def test_forms(form: dict[str, Any], status: str) -> None:
 
 
 def test_a_budget_that_is_too_small_is_said() -> None:
-    invariant = parse_invariant(pack(), "wide", {"title": "wide", "why": "a test", "fusion": "allreduce_rms", "never": {"all": [{"state": "off"}, {"built": "fused"}]}})
+    never = {"all": [{"state": "off"}, {"built": "fused"}]}
+    invariant = parse_invariant(pack(), "wide", {"title": "wide", "why": "a test", "fusion": "allreduce_rms", "never": never})
     (proof,) = prove(pack(), [invariant], seconds=0.0)
     assert proof.status == UNDECIDED
     assert proof.open
@@ -113,7 +114,7 @@ def test_defects_of_an_invariant_are_problems(raw: dict[str, Any], message: str)
 
 def test_a_defect_is_shown_where_it_stands(tmp_path: Path) -> None:
     (tmp_path / "invariants").mkdir()
-    (tmp_path / "invariants" / "one.yaml").write_text("invariants:\n  wrong:\n    title: wrong\n    why: a test\n    never: {stat: on}\n".replace("on}", '"on"}'))
+    (tmp_path / "invariants" / "one.yaml").write_text('invariants:\n  wrong:\n    title: wrong\n    why: a test\n    never: {stat: "on"}\n')
     with pytest.raises(PackError) as caught:
         read_invariants(replace(pack(), folder=str(tmp_path)))
     assert caught.value.problems[0].span is not None

@@ -65,7 +65,7 @@ def add_item(edits: Edits, sequence: Node, value: Any, quoted: bool = False) -> 
     """Add a value as the last one of a list."""
     if is_flow(sequence):
         line, column = sequence.source.places(sequence.end - 1)
-        text = _flow(value, quoted)
+        text = _flow(value, quoted or isinstance(value, str))
         edits.replace(line - 1, column - 1, column - 1, f", {text}" if sequence.value else text)
         return
     indent = _margin(edits, sequence, sequence.column - 1)

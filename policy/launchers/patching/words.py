@@ -14,6 +14,10 @@ from policy.launchers.rewriting import Edit
 
 #: How many places are tried for new words.
 ANCHORS = 8
+#: A word of a shell line with its quotes.
+_SHELL_WORD = re.compile(r"""(?:[^\s"'\\]|"[^"]*"|'[^']*'|\\\S)+""")
+#: Characters that a word goes on with, so that a text found beside them is only a part of another word.
+_WITHIN = re.compile(r"[\w-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +36,9 @@ def word_texts(text: str, found: FoundLaunch, edits: Sequence[Edit]) -> Iterator
     for anchor in anchors:
         moved = [Edit(edit.kind, anchor if edit.kind == "insert" and edit.index == len(found.words) - 1 else edit.index, edit.words) for edit in edits]
         made = Edits(text)
-        tokens = [token_of(made.lines, word) for word in found.words]
         try:
             for edit in moved:
-                _edit(made, tokens, found.words, edit)
+                _edit(made, found.words[edit.index], edit)
         except PatchProblem:
             if anchor == anchors[-1]:
                 raise
@@ -66,9 +69,26 @@ def token_of(lines: Sequence[str], word: Word) -> Token | None:
     written = [(quote + body + quote, quote) for quote in ('"', "'") for body in _bodies(word.text, quote)] + [(word.text, "")]
     for start in (column, column - 1, column + 1, *_later(line, column, word.text)):
         for form, quote in written:
-            if form and start >= 0 and line.startswith(form, start):
+            if form and start >= 0 and line.startswith(form, start) and (quote or _whole(line, start, start + len(form))):
                 return Token(number, start, start + len(form), quote)
     return None
+
+
+def _whole(line: str, start: int, end: int) -> bool:
+    """Whether a text without quotes is a word by itself in its line."""
+    before, after = line[start - 1 : start], line[end : end + 1]
+    return not (_WITHIN.match(before) and _WITHIN.match(line[start])) and not (_WITHIN.match(after) and _WITHIN.match(line[end - 1]))
+
+
+def anchor_of(lines: Sequence[str], word: Word) -> Token | None:
+    """The place after which new words may stand: the word's own, or that of the shell word or list item it was made from."""
+    token = token_of(lines, word)
+    origin = word.origin
+    if token is not None or origin.line is None or not 0 < origin.line <= len(lines):
+        return token
+    line, column = lines[origin.line - 1], max(0, (origin.column or 1) - 1)
+    match = _SHELL_WORD.match(line, column)
+    return Token(origin.line - 1, column, match.end(), match[0][0] if match[0][0] in "\"'" else "") if match is not None else None
 
 
 def _bodies(text: str, quote: str) -> list[str]:
@@ -85,32 +105,32 @@ def _later(line: str, column: int, text: str) -> list[int]:
     return found
 
 
-def _edit(made: Edits, tokens: Sequence[Token | None], words: Sequence[Word], edit: Edit) -> None:
+def _edit(made: Edits, word: Word, edit: Edit) -> None:
     if edit.kind == "insert":
-        _insert(made, tokens, edit)
+        _insert(made, word, edit)
         return
-    token = tokens[edit.index]
+    token = token_of(made.lines, word)
     if token is None:
-        raise PatchProblem(f"`{words[edit.index].text}` does not stand in the file as it is")
+        raise PatchProblem(f"`{word.text}` does not stand in the file as it is")
     if edit.kind == "remove":
         _remove(made, token)
     else:
-        made.replace(token.line, token.start, token.end, " ".join(_quoted(made, word, token) for word in edit.words))
+        made.replace(token.line, token.start, token.end, " ".join(_quoted(made, one, token) for one in edit.words))
 
 
-def _insert(made: Edits, tokens: Sequence[Token | None], edit: Edit) -> None:
-    token = tokens[edit.index]
+def _insert(made: Edits, word: Word, edit: Edit) -> None:
+    token = anchor_of(made.lines, word)
     if token is None:
         raise PatchProblem("the command's words do not stand in the file as they are")
     line = made.lines[token.line]
     before, after = line[: token.start].strip(), line[token.end :].strip()
     if _is_item(before) and (not after or after.startswith("#")):
         margin = line[: line.index("-")] + before
-        made.add_after(token.line, [f"{margin} {list_item(word, token.quote)}" for word in edit.words])
+        made.add_after(token.line, [f"{margin} {list_item(one, token.quote)}" for one in edit.words])
     elif after[:1] in (",", "]") and token.quote:
-        made.replace(token.line, token.end, token.end, "".join(f", {json.dumps(word)}" for word in edit.words))
+        made.replace(token.line, token.end, token.end, "".join(f", {json.dumps(one)}" for one in edit.words))
     else:
-        made.replace(token.line, token.end, token.end, "".join(f" {_quoted(made, word, token)}" for word in edit.words))
+        made.replace(token.line, token.end, token.end, "".join(f" {_quoted(made, one, token)}" for one in edit.words))
 
 
 def _is_item(before: str) -> bool:

@@ -84,21 +84,28 @@ class Door:
 
     def switch_off(self, configuration: dict[str, Any]) -> None:
         """Set `unfused` in the engine's own configuration, environment and latches."""
-        off = self.at("unfused")
-        for path, value in off.get("configuration", {}).items():
+        unfused = self.at("unfused")
+        for path, value in unfused.get("configuration", {}).items():
             first, *middle, last = path.split(".")
             holder = configuration[first]
             for part in middle:
                 holder = getattr(holder, part)
-            object.__setattr__(holder, last, value) if _frozen(holder) else setattr(holder, last, value)
-        os.environ.update(off.get("environment", {}))
-        for latch in off.get("names", []):
+            _set(holder, last, value)
+        override = unfused.get("override")
+        if override:
+            owner = getattr(importlib.import_module(override["module"]), override["function"])()
+            getattr(owner, override["method"])(override["source"], **override["fields"])
+        os.environ.update(unfused.get("environment", {}))
+        for latch in unfused.get("names", []):
             setattr(importlib.import_module(latch["module"]), latch["name"], latch["value"])
 
 
-def _frozen(holder: Any) -> bool:
-    parameters = getattr(type(holder), "__dataclass_params__", None)
-    return bool(parameters is not None and parameters.frozen)
+def _set(holder: Any, name: str, value: Any) -> None:
+    """Some releases guard their resolved configuration; the guard is theirs against their own code."""
+    try:
+        setattr(holder, name, value)
+    except AttributeError:
+        object.__setattr__(holder, name, value)
 
 
 def wrap_after(holder: Any, name: str, then: Callable[..., None]) -> None:
