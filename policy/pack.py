@@ -363,14 +363,14 @@ class Pack:
         found = [product.releases for product in self.products.values() if product.version_fact == fact]
         return found[0] if len(found) == 1 else ()
 
-    def rules_for(self, plan: Plan) -> Iterator[Rule]:
+    def rules_for(self, plan: Plan) -> tuple[Rule, ...]:
         """The rules in force that select the plan; remembered for as long as the rules are the same."""
         rules = tuple(map(id, self.rules.values()))
         held = self._selected.get((plan.fusion, plan.id))
         if held is None or held[0] is not plan or held[1] != rules:
             found = tuple(rule for rule in self.rules.values() if rule.plans is not None and not rule.retired and rule.plans.matches(plan))
             held = self._selected[plan.fusion, plan.id] = (plan, rules, found)
-        return iter(held[2])
+        return held[2]
 
     def launch_rules(self) -> Iterator[Rule]:
         """The rules in force that speak of the launch as a whole."""

@@ -6,6 +6,7 @@ further in the same time.
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +15,11 @@ import pytest
 from hypothesis import given, settings
 
 from policy.decision import Decision
+from policy.derive import DERIVED
 from policy.evaluate import evaluate
 from policy.facts import Fact
 from policy.launch import Facts, Launch
+from policy.load import read_pack
 from policy.pack import Pack
 from policy.values import ABSENT, Discrete, Values
 from tests import random_packs, reference
@@ -235,6 +238,49 @@ def test_law_over_many_seeds(law: Callable[[Choose], None]) -> None:
             law(seeded(seed))
         except AssertionError as error:
             raise AssertionError(f"seed {seed}: {error}") from error
+
+
+# --- law c over the shipped pack, whose gates could leave a case out ---
+
+
+def pool(pack_of: Pack, name: str, engine: str) -> list[Any]:
+    """A few values that a fact of a real launch may have."""
+    fact = pack_of.facts[name]
+    absent = ["absent"] if fact.optional else []
+    if name == "engine.version":
+        return [str(version) for version in pack_of.products[engine].releases[-18:]]
+    if fact.type == "version":
+        known = [str(version) for version in pack_of.releases_of(name)[-14:]]
+        return (known or ["9.0", "10.0", "10.3", "12.0"] if name == "device.compute_capability" else known) + absent
+    if fact.type == "boolean":
+        return [True, False]
+    if fact.type == "integer":
+        return [value for value in (1, 2, 4, 8, 128, 8192) if value in fact.domain] + absent
+    return [*fact.choices, *absent] if fact.type == "text" else absent
+
+
+def test_knowing_more_changes_nothing_known_in_the_shipped_pack() -> None:
+    shipped, generator, compared = read_pack(compiled=False), random.Random(3), 0
+    names = [name for name in shipped.facts if not name.startswith(("traits.", "request.")) and name not in DERIVED and name != "engine.name"]
+    for _ in range(6):
+        engine = generator.choice(["vllm", "vllm", "sglang"])
+        stated: dict[str, Any] = {"engine.name": engine}
+        for name in names:
+            values = pool(shipped, name, engine)
+            if values and generator.random() < (0.95 if name.startswith(("engine.version", "device.", "packages.flashinfer-python")) else 0.6):
+                stated[name] = generator.choice(values)
+        launch = Launch.of(shipped, stated)
+        before, resolved = evaluate(shipped, launch, strict=True), Facts(shipped, launch, strict=True)
+        unknown = [name for name in names if resolved.values(name).single() is None and pool(shipped, name, engine)]
+        for name in generator.sample(unknown, min(10, len(unknown))):
+            told = generator.choice(pool(shipped, name, engine))
+            if shipped.facts[name].value(told) not in resolved.values(name):
+                continue
+            after = evaluate(shipped, launch.with_facts(shipped, {name: told}), strict=True)
+            for one, other in zip(before.decisions, after.decisions, strict=True):
+                same_where_known(one, other, f"{one.fusion}: {name} {told!r}")
+                compared += 1
+    assert compared > 300
 
 
 def test_every_law_met_what_it_speaks_of() -> None:

@@ -72,7 +72,10 @@ def _discrete_cells(fact: Fact, asked: Sequence[Discrete]) -> Iterable[Discrete]
 def _set_cells(fact: Fact, asked: Sequence[Values | SetTest]) -> Iterable[Discrete]:
     """One cell for each way the tests can be answered together, with every subset that answers so."""
     tested = {name for test in asked if isinstance(test, SetTest) for name in test.names}
-    names = sorted(fact.choices) if 0 < len(fact.choices) <= MOST_NAMES else sorted(tested)
+    names = sorted(fact.choices)
+    if not 0 < len(names) <= MOST_NAMES:
+        rest = [name for name in names if name not in tested]
+        names = sorted(tested) + (rest[:1] if fact.choices else [_fresh(frozenset(tested))])  # one name stands for all others
     by_answers: dict[tuple[bool, ...], list[frozenset[str]]] = {}
     for size in range(len(names) + 1):
         for chosen in combinations(names, size):
@@ -118,6 +121,19 @@ def words(fact: Fact, values: Values) -> str:
     if fact.optional and not values.absent and values | fact.values(ABSENT) == fact.domain:  # type: ignore[operator]
         return "present"
     return show(values)
+
+
+def test_words(tests: Iterable[SetTest], values: Values) -> str | None:
+    """What some sets have in common, as answers to the tests; None where that does not say which sets they are."""
+    points = values.points(1 << 16)
+    if points is None or any(not isinstance(point, frozenset) for point in points):
+        return None
+    parts: list[str] = []
+    for test in tests:
+        answers = {test.accepts(point) for point in points}
+        if len(answers) == 1:
+            parts.append(f"{'' if answers.pop() else 'not '}{test.operator} {', '.join(sorted(test.names))}")
+    return "; ".join(parts) or None
 
 
 def _fresh(taken: frozenset[Any]) -> str:

@@ -69,7 +69,8 @@ def _covered(whole: Whole, rule: Rule, plans: Sequence[Plan]) -> Idle | None:
         by.update(dict.fromkeys(_few(whole, region, boxes)))
     if not by:
         return None
-    return Idle("rule", rule.id, f"wherever it holds, {' and '.join(f'`{name}`' for name in by)} already exclude{'s' if len(by) == 1 else ''} its plans for something as bad", tuple(by))
+    names = " and ".join(f"`{name}`" for name in by)
+    return Idle("rule", rule.id, f"wherever it holds, {names} already exclude{'s' if len(by) == 1 else ''} its plans for something as bad", tuple(by))
 
 
 def _few(whole: Whole, region: Sequence[Box], boxes: dict[str, list[Box]]) -> list[str]:

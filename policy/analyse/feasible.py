@@ -23,6 +23,9 @@ from policy.launch import Facts, Launch
 from policy.pack import ENGINE_TRAITS, REQUEST_PREFIX, TRAIT_PREFIX, Pack, trait_values
 from policy.values import ABSENT, Discrete, Interval, Ordered, Values
 
+#: Derived from the words of a launch too (local versions, who pinned what), which a box does not hold: free dimensions.
+WORDS = frozenset(name for name in DERIVED if name.startswith("packages_agree."))
+BOUND = {name: function for name, function in DERIVED.items() if name not in WORDS}
 ONE = Ordered.exactly(1, 1)
 SEVERAL = Ordered((Interval(2, True, None, False),), False, 1)
 #: Boxes that are tried before a region counts as too wide to be made concrete, and once one way to state it is known.
@@ -32,7 +35,7 @@ TRIES, MORE_TRIES = 4000, 24
 def declare(space: Space) -> None:
     """Make dimensions of whatever derived dimensions are computed from; sizes of the parallelism are cut at one and
     several."""
-    for name in [one for one in space.dimensions if one in DERIVED]:
+    for name in [one for one in space.dimensions if one in BOUND]:
         for one in _inputs(space, name):
             if one.startswith(TRAIT_PREFIX) and space.traits == TABULATED:
                 _cut_by_trait(space, one)
@@ -48,7 +51,7 @@ def _inputs(space: Space, name: str) -> set[str]:
             tables = one.startswith(TRAIT_PREFIX) and space.traits == TABULATED
             if one not in found:
                 found.add(one)
-                if one in DERIVED or tables:
+                if one in BOUND or tables:
                     waiting.append(one)
     return found
 
@@ -84,8 +87,8 @@ class _Lookup:
 
     def _values(self, name: str) -> Values:
         own = self.space.values(name, self.box[name]) if name in self.box else None
-        if name in DERIVED:
-            computed: Values = DERIVED[name](self) & self.space.fact(name).domain  # type: ignore[operator]
+        if name in BOUND:
+            computed: Values = BOUND[name](self) & self.space.fact(name).domain  # type: ignore[operator]
             met: Values = computed if own is None else computed & own  # type: ignore[operator]
             return met or computed
         if own is None and name.startswith(TRAIT_PREFIX) and self.space.traits == TABULATED:
@@ -161,8 +164,8 @@ class Feasible:
         lookup = _Lookup(self.space, box)
         open_: list[str] = []
         for name, mask in box.items():
-            if name in DERIVED and mask != self.space.full[name] and self.bases(name):
-                reached = self.space.touching(name, DERIVED[name](lookup))
+            if name in BOUND and mask != self.space.full[name] and self.bases(name):
+                reached = self.space.touching(name, BOUND[name](lookup))
                 if not reached & mask:
                     self._learn(name, box)
                     return None
@@ -189,13 +192,15 @@ class Feasible:
     def bases(self, name: str) -> tuple[str, ...]:
         """The dimensions that a derived fact rests on, those with an ordinary value first."""
         held = self._bases.get(name)
-        if held is None:
+        if held is None and name not in BOUND:
+            held = self._bases[name] = ()
+        elif held is None:
             found: dict[str, None] = {}
             waiting = [name]
             while waiting:
                 inputs = inputs_of(self.space.pack, waiting.pop(0), None)
                 for one in inputs:
-                    if one in self.space.full and one not in DERIVED:
+                    if one in self.space.full and one not in BOUND:
                         found[one] = None
                     waiting.append(one)
             held = self._bases[name] = tuple(sorted(found, key=lambda one: (self.space.fact(one).type == "integer" and self.space.fact(one).assume is None)))
@@ -235,7 +240,7 @@ class Feasible:
 
     def _learn(self, name: str, box: Box) -> None:
         """Keep why a derived fact cannot be in its cells here, as wide as that stays true."""
-        kept: Box = {fact: box[fact] for fact in (*self.bases(name), *(one for one in INPUTS[name] if one in DERIVED)) if fact in box}
+        kept: Box = {fact: box[fact] for fact in (*self.bases(name), *(one for one in INPUTS[name] if one in BOUND)) if fact in box}
         for fact in list(kept):
             wider = {one: mask for one, mask in kept.items() if one != fact}
             if self._out_of_reach(name, wider, box[name]):
@@ -248,7 +253,7 @@ class Feasible:
         self.impossible.append({**kept, name: box[name]})
 
     def _out_of_reach(self, name: str, box: Box, mask: int) -> bool:
-        return not self.space.touching(name, DERIVED[name](_Lookup(self.space, box))) & mask
+        return not self.space.touching(name, BOUND[name](_Lookup(self.space, box))) & mask
 
 
 def concrete(feasible: Feasible, box: Mapping[str, int]) -> dict[str, Any] | None:
@@ -269,7 +274,7 @@ def _launch(feasible: Feasible, box: Mapping[str, int], state: bool = True, most
     """Values for every fact that a box restricts. What a derived fact rests on is varied, by itself, until it agrees;
     where it never does the fact is stated, if that is possible beside its inputs and `state` allows it."""
     space = feasible.space
-    derived = [name for name in box if name in DERIVED and box[name] != space.full[name] and feasible.bases(name)]
+    derived = [name for name in box if name in BOUND and box[name] != space.full[name] and feasible.bases(name)]
     options: dict[str, list[Any]] = {}
     for name in (name for name in box if box[name] != space.full[name]):
         values: list[Any] = []
@@ -280,7 +285,7 @@ def _launch(feasible: Feasible, box: Mapping[str, int], state: bool = True, most
     facts = {name: values[0] for name, values in options.items() if name not in derived}
     done: list[str] = []
     for goal in sorted(derived, key=lambda name: len(_inputs(space, name))):
-        varied = [name for name in feasible.bases(goal) if name in options and name not in DERIVED]
+        varied = [name for name in feasible.bases(goal) if name in options and name not in BOUND]
         done.append(goal)
         choices = islice(combinations_of(*(options[name] for name in varied)), most)
         tried = [dict(zip(varied, chosen, strict=True)) for chosen in choices]
@@ -298,7 +303,7 @@ def _stated(
 ) -> Iterator[dict[str, Any]]:
     """The derived fact stated beside inputs that do not contradict it."""
     for one in tried:
-        possible = DERIVED[goal](_Point(feasible.space, {**facts, **one}))
+        possible = BOUND[goal](_Point(feasible.space, {**facts, **one}))
         for value in values:
             if value in possible and _agrees(feasible, {**facts, **one}, box, done):
                 yield {**one, goal: value}
@@ -332,7 +337,7 @@ def _lies_in(feasible: Feasible, facts: Mapping[str, Any], box: Mapping[str, int
     space = feasible.space
     held = Facts(space.pack, launch_of(space, facts))
     within = all(held.values(name).within(space.values(name, mask)) for name, mask in box.items() if mask != space.full[name])  # type: ignore[arg-type]
-    return within and (not any(name in DERIVED for name in facts) or not held.contradictions())
+    return within and (not any(name in BOUND for name in facts) or not held.contradictions())
 
 
 def launch_of(space: Space, facts: Mapping[str, Any]) -> Launch:

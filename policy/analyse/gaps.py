@@ -50,7 +50,8 @@ def _pins(pack: Pack, product: Product) -> Iterator[Gap]:
             library = libraries.get(package)
             version = parse(requirement.split(";")[0].strip().removeprefix("==")) if requirement.startswith("==") else None
             if library is not None and version is not None and version not in library.releases and version >= library.releases[0]:
-                yield Gap(product.name, "pin", package, (str(release),), f"{product.title} {release} requires {package} {version}, which is not among the releases of {library.title}")
+                message = f"{product.title} {release} requires {package} {version}, which is not among the releases of {library.title}"
+                yield Gap(product.name, "pin", package, (str(release),), message)
 
 
 def _gap(product: Product, kind: str, subject: str, releases: list[Version], message: str) -> Gap:

@@ -64,12 +64,12 @@ class Invariant:
         return [fusion for name, fusion in pack.fusions.items() if not self.fusions or name in self.fusions]
 
 
-def read_invariants(pack: Pack) -> list[Invariant]:
-    """The invariants that come with a pack. Raises `PackError` with every problem."""
-    folder = FilePath(pack.folder) / FOLDER
+def read_invariants(pack: Pack, file: str | None = None) -> list[Invariant]:
+    """The invariants of one file, or those that come with a pack. Raises `PackError` with every problem."""
+    paths = sorted((FilePath(pack.folder) / FOLDER).glob("*.y*ml")) if file is None else [FilePath(file)]
     found: list[Invariant] = []
     problems: list[Problem] = []
-    for path in sorted(folder.glob("*.y*ml")):
+    for path in paths:
         text, unread = read_text(path, str(path))
         problems.extend(unread)
         if text is not None:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from policy.analyse.boxes import Box, disjoint, leftovers, merged
-from policy.analyse.cells import words
+from policy.analyse.cells import test_words, words
 from policy.analyse.feasible import Feasible, concrete, declare, known_values, written
 from policy.analyse.lowering import TABULATED
 from policy.analyse.space import Space
-from policy.conditions import All, AnyOf, Atom, Condition, Not
+from policy.conditions import All, AnyOf, Atom, Condition, Not, SetTest
 from policy.facts import show
 from policy.pack import Gate, Pack, Plan, Product, Rule, releases_between
 from policy.values import Discrete, Ordered, Values
@@ -25,11 +25,17 @@ class Region:
     facts: Mapping[str, Values]
     truth: bool | None
     witness: Mapping[str, Any] | None = None
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     def as_json(self, pack: Pack) -> dict[str, Any]:
         """The stable keys of a region."""
-        shown = {name: worded(pack, name, values) for name, values in self.facts.items()}
-        return {"truth": self.truth, "facts": shown, "releases": _releases(pack, self.facts), "witness": None if self.witness is None else dict(self.witness)}
+        witness = None if self.witness is None else dict(self.witness)
+        return {"truth": self.truth, "facts": dict(self.texts), "releases": releases_in(pack, self.facts), "witness": witness}
+
+    def lines(self, pack: Pack) -> list[str]:
+        """The box as lines `fact: values (releases)`."""
+        releases = releases_in(pack, self.facts)
+        return [f"{name}: {self.texts[name]}{f' ({releases[name]})' if name in releases else ''}" for name in sorted(self.facts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +89,18 @@ class Analysis:
         """Boxes as regions, with as few of them as merging gives; `maybe` are those that may hold."""
         found: list[tuple[Box, bool | None]] = [(box, True) for box in merged(sure, self.space.full)]
         found += [(box, None) for box in merged(maybe, self.space.full)]
-        return Regions(subject, tuple(Region(self.space.of_box(box), truth, self.witness(box)) for box, truth in found), self.traits)
+        return Regions(subject, tuple(self.region(box, truth) for box, truth in found), self.traits)
+
+    def region(self, box: Box, truth: bool | None) -> Region:
+        """One box as a region with a launch in it."""
+        facts = self.space.of_box(box)
+        return Region(facts, truth, self.witness(box), {name: self.words(name, values) for name, values in facts.items()})
+
+    def words(self, name: str, values: Values) -> str:
+        """Values of a fact as one writes them in a rule; sets of names by what was asked of them."""
+        fact = self.space.fact(name)
+        asked = test_words([test for test in self.space.asked(name) if isinstance(test, SetTest)], values) if fact.type == "set" else None
+        return asked or words(fact, values)
 
 
 def of_condition(pack: Pack, condition: Condition, subject: str, traits: str = TABULATED) -> Regions:
@@ -144,35 +161,21 @@ def render(pack: Pack, found: Regions) -> str:
     lines = [f"{found.subject}: {len(found.regions)} region{'s' if len(found.regions) > 1 else ''} (traits {found.traits})"]
     for number, region in enumerate(found.regions, 1):
         lines.append(f"  {number}. {'may hold, since a release in it was not read' if region.truth is None else 'holds'}")
-        lines.extend(f"       {line}" for line in facts_lines(pack, region.facts))
+        lines.extend(f"       {line}" for line in region.lines(pack))
         if not region.facts:
             lines.append("       for every launch")
     return "\n".join(lines)
 
 
-def facts_lines(pack: Pack, facts: Mapping[str, Values]) -> list[str]:
-    """A box as lines `fact: values (releases)`."""
-    releases = _releases(pack, facts)
-    return [f"{name}: {worded(pack, name, values)}{f' ({releases[name]})' if name in releases else ''}" for name, values in sorted(facts.items())]
-
-
-def worded(pack: Pack, name: str, values: Values) -> str:
-    """A fact's values in the words of a rule."""
-    fact = pack.fact(name)
-    assert fact is not None
-    return words(fact, values)
-
-
-def _releases(pack: Pack, facts: Mapping[str, Values]) -> dict[str, str]:
+def releases_in(pack: Pack, facts: Mapping[str, Values]) -> dict[str, str]:
     """The releases that the version ranges of a box contain, in words."""
     found: dict[str, str] = {}
     for name, values in facts.items():
-        if not isinstance(values, Ordered):
-            continue
-        known = list(_known(pack, name, facts))
-        inside = [text for interval in values.intervals if interval.low != interval.high and (text := releases_between(known, interval))]
-        if inside:
-            found[name] = ", ".join(inside)
+        known = _known(pack, name, facts)
+        if isinstance(values, Ordered) and known:
+            inside = [text for interval in values.intervals if interval.low != interval.high and (text := releases_between(known, interval))]
+            if inside:
+                found[name] = ", ".join(inside)
     return found
 
 
@@ -187,4 +190,4 @@ def _known(pack: Pack, name: str, facts: Mapping[str, Values]) -> Sequence[Any]:
     return known_values(pack, name)
 
 
-__all__ = ["Analysis", "Region", "Regions", "facts_lines", "gate_condition", "of_condition", "of_gate", "of_named", "of_plan", "of_rule", "render", "worded"]
+__all__ = ["Analysis", "Region", "Regions", "gate_condition", "of_condition", "of_gate", "of_named", "of_plan", "of_rule", "releases_in", "render"]

@@ -62,6 +62,10 @@ class Space:
         """Every fact that a condition speaks of."""
         return list(self._asked)
 
+    def asked(self, name: str) -> list[Values | SetTest]:
+        """What is asked of a dimension."""
+        return list(self._asked.get(name, ()))
+
     def fact(self, name: str) -> Fact:
         """The fact of a dimension."""
         found = self.pack.fact(name)

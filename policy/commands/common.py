@@ -45,9 +45,9 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--require", metavar="FUSION", action="append", default=[], help="exit 1 where this fusion is off, 3 where it is undetermined")
 
 
-def load(options: argparse.Namespace) -> Pack:
-    """The pack the options name."""
-    return read_pack(options.pack)
+def load(options: argparse.Namespace, compiled: bool = True) -> Pack:
+    """The pack the options name; `compiled=False` where every fact that a condition names has to be known."""
+    return read_pack(options.pack, compiled)
 
 
 def split_words(pack: Pack, words: Sequence[str]) -> tuple[list[str], list[str]]:

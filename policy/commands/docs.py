@@ -21,7 +21,7 @@ def run(options: argparse.Namespace) -> int:
     from policy.pages import pages
 
     root = Path(options.out)
-    made = pages(common.load(options))
+    made = pages(common.load(options, compiled=False))
     for folder in {Path(path).parts[0] for path in made if "/" in path}:
         for old in (root / folder).rglob("*.md"):
             if old.relative_to(root).as_posix() not in made:

@@ -20,6 +20,6 @@ def run(options: argparse.Namespace) -> int:
     """Write every schema."""
     from policy.schema import write
 
-    for path in write(common.load(options), Path(options.out)):
+    for path in write(common.load(options, compiled=False), Path(options.out)):
         print(path)
     return common.OK

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from policy.launchers.found import FoundLaunch
-from policy.launchers.patching.nodes import add_item, add_key, mappings_in, set_scalar
+from policy.launchers.patching.nodes import add_items, add_keys, mappings_in, set_scalar
 from policy.launchers.patching.text import Edits, PatchProblem
 from policy.launchers.rewrite_objects import OPTIONS as OBJECT_OPTIONS
 from policy.launchers.rewrite_objects import merged_text, nested
@@ -101,12 +101,11 @@ def _write_options(edits: Edits, beginning: Node, home: Home, words: Sequence[st
         made: dict[str, Any] = nested({change.path: change.value for change in changes})
         holder, rest = _reached(beginning, home.path)
         if rest:
-            add_key(edits, holder, rest[0], _wrapped(rest[1:], made))
+            add_keys(edits, holder, {rest[0]: _wrapped(rest[1:], made)})
         else:
-            for key, value in made.items():
-                if key in holder.value:
-                    raise PatchProblem(f"`{key}` is there already")
-                add_key(edits, holder, key, value)
+            if any(key in holder.value for key in made):
+                raise PatchProblem(f"`{home.path[-1]}` has the setting already")
+            add_keys(edits, holder, made)
     else:
         value = " ".join(_joined(words))
         held = beginning.at("env")
@@ -126,10 +125,9 @@ def _joined(words: Sequence[str]) -> Iterator[str]:
 def _into_list(edits: Edits, beginning: Node, path: tuple[str, ...], words: list[str]) -> None:
     holder, rest = _reached(beginning, path)
     if rest:
-        add_key(edits, holder, rest[0], _wrapped(rest[1:], words))
+        add_keys(edits, holder, {rest[0]: _wrapped(rest[1:], words)})
     elif holder.kind == "sequence":
-        for word in words:
-            add_item(edits, holder, word)
+        add_items(edits, holder, words)
     else:
         raise PatchProblem(f"`{path[-1]}` is no list")
 
@@ -139,17 +137,15 @@ def _write_variables(edits: Edits, beginning: Node, home: Home, variables: Mappi
     if home.kind == "template":
         if beginning.at("template") is not None or beginning.at("model") is None:
             raise PatchProblem("there is a template already")
-        add_key(edits, beginning, "template", {"containers": [{"name": "main", "env": entries}]})
+        add_keys(edits, beginning, {"template": {"containers": [{"name": "main", "env": entries}]}})
         return
     holder, rest = _reached(beginning, home.path)
     if rest:
-        add_key(edits, holder, rest[0], _wrapped(rest[1:], dict(variables) if home.kind == "variables" else entries))
+        add_keys(edits, holder, {rest[0]: _wrapped(rest[1:], dict(variables) if home.kind == "variables" else entries)})
     elif holder.kind == "sequence":
-        for entry in entries:
-            add_item(edits, holder, entry)
+        add_items(edits, holder, entries)
     else:
-        for name, value in variables.items():
-            add_key(edits, holder, name, value)
+        add_keys(edits, holder, variables)
 
 
 def _reached(beginning: Node, path: Sequence[str]) -> tuple[Node, list[str]]:

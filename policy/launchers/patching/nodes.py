@@ -49,33 +49,39 @@ def last_line(node: Node) -> int:
     return max([node.line - 1, *own, *keys])
 
 
-def add_key(edits: Edits, mapping: Node, key: str, value: Any) -> None:
-    """Add an entry as the last one of a mapping."""
+def add_keys(edits: Edits, mapping: Node, entries: Mapping[str, Any]) -> None:
+    """Add entries as the last ones of a mapping."""
     if is_flow(mapping):
-        line, column = mapping.source.places(mapping.end - 1)
-        text = f"{key}: {_flow(value)}"
-        edits.replace(line - 1, column - 1, column - 1, f", {text}" if mapping.value else text)
+        text = ", ".join(f"{key}: {_flow(value)}" for key, value in entries.items())
+        _before_end(edits, mapping, text)
         return
     column = min((column for line, column in mapping.keys.values() if line >= mapping.line), default=mapping.column) - 1
     indent = _margin(edits, mapping, column)
-    edits.add_after(last_line(mapping), [indent + text for text in block_lines(key, value)])
+    edits.add_after(last_line(mapping), [indent + text for key, value in entries.items() for text in block_lines(key, value)])
 
 
-def add_item(edits: Edits, sequence: Node, value: Any, quoted: bool = False) -> None:
-    """Add a value as the last one of a list."""
+def add_items(edits: Edits, sequence: Node, values: Sequence[Any], quoted: bool = False) -> None:
+    """Add values as the last ones of a list."""
     if is_flow(sequence):
-        line, column = sequence.source.places(sequence.end - 1)
-        text = _flow(value, quoted or isinstance(value, str))
-        edits.replace(line - 1, column - 1, column - 1, f", {text}" if sequence.value else text)
+        _before_end(edits, sequence, ", ".join(_flow(value, quoted or isinstance(value, str)) for value in values))
         return
     indent = _margin(edits, sequence, sequence.column - 1)
-    if isinstance(value, Mapping):
-        (first, held), *rest = value.items()
-        lines = [f"- {text}" if number == 0 else f"  {text}" for number, text in enumerate(block_lines(first, held))]
-        lines += [f"  {text}" for key, inner in rest for text in block_lines(key, inner)]
-    else:
-        lines = [f"- {json.dumps(value) if quoted else scalar(value)}"]
+    lines: list[str] = []
+    for value in values:
+        if isinstance(value, Mapping):
+            inside = [text for key, held in value.items() for text in block_lines(key, held)]
+            lines += [f"- {text}" if number == 0 else f"  {text}" for number, text in enumerate(inside)]
+        else:
+            lines.append(f"- {json.dumps(value) if quoted else scalar(value)}")
     edits.add_after(last_line(sequence), [indent + text for text in lines])
+
+
+def _before_end(edits: Edits, node: Node, text: str) -> None:
+    """Put text before the closing brace or bracket."""
+    line, column = node.source.places(node.end - 1)
+    held = edits.lines[line - 1][: column - 1].rstrip()
+    comma = bool(node.value) and not held.endswith(",")
+    edits.replace(line - 1, len(held) if held.strip() and node.value else column - 1, column - 1, f"{',' if comma else ''}{' ' if node.value else ''}{text}")
 
 
 def _margin(edits: Edits, node: Node, column: int) -> str:

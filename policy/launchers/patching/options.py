@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from policy.launchers.found import FoundLaunch
-from policy.launchers.patching.nodes import add_key, mappings_in, set_scalar
+from policy.launchers.patching.nodes import add_keys, mappings_in, set_scalar
 from policy.launchers.patching.text import Edits, PatchProblem
 from policy.launchers.rewrite_objects import merged, merged_text, nested
 from policy.launchers.rewriting import Change
@@ -67,7 +67,7 @@ def _style(mapping: Node, name: str) -> str:
 def _set_option(edits: Edits, mapping: Node, change: Change) -> None:
     key = _key(mapping, change.path)
     if key is None:
-        add_key(edits, mapping, _style(mapping, change.path), change.value)
+        add_keys(edits, mapping, {_style(mapping, change.path): change.value})
     elif mapping.value[key].kind == "scalar":
         set_scalar(edits, mapping.value[key], change.value)
     else:
@@ -79,7 +79,7 @@ def _set_object(edits: Edits, mapping: Node, name: str, changes: Sequence[Change
     key = _key(mapping, name)
     if key is None:
         value: Any = nested(wanted) if as_mapping else merged_text({}, wanted, version)
-        add_key(edits, mapping, _style(mapping, name), value)
+        add_keys(edits, mapping, {_style(mapping, name): value})
         return
     node = mapping.value[key]
     if node.kind == "mapping":
@@ -99,7 +99,7 @@ def _differences(edits: Edits, node: Node, new: dict[str, Any]) -> None:
     for key, value in new.items():
         held = node.value.get(key)
         if held is None:
-            add_key(edits, node, key, value)
+            add_keys(edits, node, {key: value})
         elif held.kind == "mapping" and isinstance(value, dict) and held.value:
             _differences(edits, held, value)
         elif held.plain() != value:

@@ -33,7 +33,8 @@ class Edits:
     def text(self) -> str:
         """The text with every edit made. Lines that an edit emptied are gone."""
         made = list(self.lines)
-        for line, start, end, new in sorted(self._changes, key=lambda change: change[:3], reverse=True):
+        # from the end, and of several at one place the last one first, so that they stand in the order they were made
+        for line, start, end, new in [change for _, change in sorted(enumerate(self._changes), key=lambda one: (*one[1][:3], one[0]), reverse=True)]:
             made[line] = made[line][:start] + new + made[line][end:]
         removed = {line for line, _, _, new in self._changes if new == "" and not made[line].strip()}
         result: list[str] = [text for after, group in self._added if after < 0 for text in group]

@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
 from policy.launchers.found import FoundLaunch
-from policy.launchers.patching.nodes import add_item, add_key, mappings_in, set_scalar
+from policy.launchers.patching.nodes import add_items, add_keys, mappings_in, set_scalar
 from policy.launchers.patching.text import Edits, PatchProblem
 from policy.launchers.patching.words import Token, token_of
 from policy.launchers.yaml_places import Node
@@ -59,17 +59,24 @@ def _beside(edits: Edits, documents: Sequence[Node], found: FoundLaunch, variabl
     for document in reversed(documents):
         for _, node in document.walk():
             if node.kind == "mapping" and any((value.line, value.column) in places and key in found.environment for key, value in node.value.items()):
-                for name, value in variables.items():
-                    add_key(edits, node, name, value)
+                add_keys(edits, node, variables)
                 return
             if node.kind == "sequence" and any(_entry_place(one) in places for one in node.value):
-                for name, value in variables.items():
-                    if node.value[-1].kind == "mapping":
-                        add_item(edits, node, {"name": name, "value": value})
-                    else:
-                        add_item(edits, node, f"{name}={value}", quoted=node.value[-1].source.text[node.value[-1].start : node.value[-1].start + 1] == '"')
+                last = node.value[-1]
+                if last.kind == "mapping":
+                    add_items(edits, node, _entries(variables))
+                else:
+                    add_items(edits, node, _assignments(variables), quoted=last.source.text[last.start : last.start + 1] == '"')
                 return
     raise PatchProblem("no variable of the launch stands in a list or mapping of the file")
+
+
+def _entries(variables: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"name": name, "value": value} for name, value in variables.items()]
+
+
+def _assignments(variables: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in variables.items()]
 
 
 def _entry_place(entry: Node) -> tuple[int, int]:
@@ -90,13 +97,11 @@ def _in_container(edits: Edits, documents: Sequence[Node], found: FoundLaunch, v
         key = "environment" if compose else "env"
         held = mapping.at(key)
         if held is None:
-            add_key(edits, mapping, key, dict(variables) if compose else [{"name": name, "value": value} for name, value in variables.items()])
+            add_keys(edits, mapping, {key: dict(variables) if compose else _entries(variables)})
         elif held.kind == "mapping":
-            for name, value in variables.items():
-                add_key(edits, held, name, value)
+            add_keys(edits, held, variables)
         elif held.kind == "sequence":
-            for name, value in variables.items():
-                add_item(edits, held, f"{name}={value}" if compose else {"name": name, "value": value})
+            add_items(edits, held, _assignments(variables) if compose else _entries(variables))
         else:
             raise PatchProblem(f"`{key}` is neither a list nor a mapping")
         return
