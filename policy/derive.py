@@ -135,12 +135,17 @@ def hidden_size_multiple_of_8(facts: Lookup) -> Discrete:
 
 
 def expert_parallel_size(facts: Lookup) -> Ordered:
-    """Ranks that the experts are spread over: 1 without expert parallelism, else tensor x data parallelism."""
+    """Ranks that the experts are spread over: 1 without expert parallelism, else tensor x data parallelism, or a size of
+    its own up to the tensor-parallel one, as the engine has it."""
     spread, result = facts.values("parallel.expert_parallel"), NOTHING
+    layout, size = facts.values("traits.engine.expert_parallel_layout"), _present(facts.values("parallel.tensor_parallel_size"))
     if False in spread:
         result |= ONE
-    if True in spread:
-        result |= product(_present(facts.values("parallel.tensor_parallel_size")), _present(facts.values("parallel.data_parallel_size")))
+    if True in spread and "tensor_times_data" in layout:
+        result |= product(size, _present(facts.values("parallel.data_parallel_size")))
+    if True in spread and "own_size" in layout and size:
+        widest = _ends(size)[1]
+        result |= Ordered.of((Interval(1, True, widest, widest is not None),), False, 1)
     return result
 
 
@@ -281,7 +286,7 @@ INPUTS: dict[str, tuple[str, ...]] = {
     "packages_agree.flashinfer_jit_cache": (FLASHINFER, COMPANIONS[1]),
     "packages_agree.vendor_build": VENDORED,
     "device.name_says_h20": ("device.name", "device.compute_capability"),
-    "parallel.expert_parallel_size": ("parallel.expert_parallel", "parallel.tensor_parallel_size", "parallel.data_parallel_size"),
+    "parallel.expert_parallel_size": ("parallel.expert_parallel", "parallel.tensor_parallel_size", "parallel.data_parallel_size", "traits.engine.expert_parallel_layout"),
     "parallel.moe_tensor_parallel_size": ("parallel.tensor_parallel_size", "parallel.expert_parallel_size"),
     "device.all_gpus_visible": ("device.gpus_per_node", "device.gpus_on_host"),
     "load.message_bytes": ("load.tokens", "model.hidden_size", "model.dtype"),

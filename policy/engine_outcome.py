@@ -13,7 +13,7 @@ from policy.pack import REQUEST_PREFIX, SEVERITY, Arm, Fusion, Gate, Place, Sele
 from policy.values import ABSENT, Interval, Ordered
 
 if TYPE_CHECKING:
-    from policy.evaluate import Evaluation
+    from policy.plan_states import PlanStates
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _other_call(state: PlanState) -> bool:
     return state.state == "excluded" and bool(state.because) and state.because[0].id == "call"
 
 
-def outcome_of(evaluation: Evaluation, fusion: Fusion, able: tuple[PlanState, ...]) -> EngineOutcome:
+def outcome_of(evaluation: PlanStates, fusion: Fusion, able: tuple[PlanState, ...]) -> EngineOutcome:
     """What the engine does with one fusion, left alone with this request."""
     facts = evaluation.facts
     engine = facts.engine()
@@ -123,7 +123,7 @@ def outcome_of(evaluation: Evaluation, fusion: Fusion, able: tuple[PlanState, ..
     return EngineOutcome(state, built.pop() if len(built) == 1 else "unknown", plan, findings, gate.id, title, place, chains, notes, may_die)
 
 
-def _configured(evaluation: Evaluation, fusion: Fusion, gate: Gate, arm: Arm) -> tuple[str, tuple[Finding, ...], str]:
+def _configured(evaluation: PlanStates, fusion: Fusion, gate: Gate, arm: Arm) -> tuple[str, tuple[Finding, ...], str]:
     """What the gate says for the request, by which of its conditions."""
     request = evaluation.facts.values(REQUEST_PREFIX + fusion.id).points() or []
     dies, findings = evaluation.ask(arm.dies)
@@ -167,7 +167,7 @@ def _range(releases: tuple[object, ...], interval: Interval) -> str:
     return f"{text} ({inside})" if inside and inside != text else text
 
 
-def _chains(evaluation: Evaluation, fusion: Fusion, able: tuple[PlanState, ...], arms: list[tuple[Interval, Arm | None]]) -> tuple[Chain, ...] | None:
+def _chains(evaluation: PlanStates, fusion: Fusion, able: tuple[PlanState, ...], arms: list[tuple[Interval, Arm | None]]) -> tuple[Chain, ...] | None:
     """The chains the engine may follow; None where a release that nobody read is possible."""
     found: dict[Chain, None] = {}
     for _, arm in arms:

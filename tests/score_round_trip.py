@@ -121,7 +121,10 @@ def score_recorded(score: Score, rows: Sequence[tuple[str, str, list[str], dict[
 
 def unlike(engine: str, version: str | None, before: Sequence[str], after: Sequence[str], files: dict[str, str], changes: Sequence[Change]) -> str:
     """Why the second command is not the first with the changes, without the help of what wrote it."""
-    old, new = (leaves(read_words(engine, version, words, files)) for words in (before, after))
+    first, second = (read_words(engine, version, words, files) for words in (before, after))
+    if first.catalogue_version != second.catalogue_version:
+        first = read_words(engine, second.catalogue_version, before, files)
+    old, new = leaves(first), leaves(second)
     for change in changes:
         if new.get(change.path) != change.value:
             return f"{change.path} is {new.get(change.path)}"

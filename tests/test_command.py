@@ -169,6 +169,16 @@ def test_fail_on_what_is_said_of_the_launch(policy: Command, warning_pack: str, 
     assert ("look-twice" in done.stdout) == (assignment == "site.kind=fancy")
 
 
+def test_fail_on_what_is_said_of_a_plan(policy: Command, warning_pack: str) -> None:
+    rule = "id: unusual\ntitle: the plan is unusual\nplans: {scope: group}\nwhen: {site.names: {contains: q}}\neffect: warn\n"
+    (Path(warning_pack) / "theme/unusual.yaml").write_text(rule)
+    words = ["explain", "f", "--pack", warning_pack, "--fail-on", "warning"]
+    done = policy(*words, *sets([*ON, "site.names=q"]))
+    assert done.returncode == 1
+    assert "unusual: the plan is unusual" in done.stdout
+    assert policy(*words, *sets([*ON, "site.names=p"])).returncode == 0
+
+
 def test_fail_on_lost_settings(policy: Command) -> None:
     command = [
         "--",

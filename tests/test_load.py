@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from policy.check import check
 from policy.compiled import compiled_text, load_compiled
 from policy.load import build_checked, digest_of, pack_files, read_pack, read_sources
 from policy.pack import Pack
-from policy.problems import LaunchError, PackError, PolicyError
+from policy.problems import LaunchError, PackError, PolicyError, render
 
 BROKEN = Path(__file__).parent / "broken"
 BASE = BROKEN / "base"
@@ -54,6 +55,21 @@ def test_the_base_has_no_mistake(small: Path) -> None:
 def test_broken_pack(name: str, small: Path, rewrite: bool) -> None:
     shutil.copytree(BROKEN / "packs" / name, small, dirs_exist_ok=True)
     golden(BROKEN / "packs" / f"{name}.txt", said("pack"), rewrite)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (BROKEN / "lints").iterdir() if path.is_dir()))
+def test_what_a_check_finds_in_a_pack_that_loads(name: str, small: Path, rewrite: bool) -> None:
+    shutil.copytree(BROKEN / "lints" / name, small, dirs_exist_ok=True)
+    sources = read_sources(Path("pack"), pack_files(Path("pack")))
+    report = check(build_checked(sources, "0" * 16, Path("pack")), sources)
+    assert report.problems
+    golden(BROKEN / "lints" / f"{name}.txt", render(report.problems) + "\n", rewrite)
+
+
+def test_a_check_finds_nothing_in_the_base(small: Path) -> None:
+    sources = read_sources(small, pack_files(small))
+    report = check(build_checked(sources, "0" * 16, small), sources)
+    assert (report.problems, report.cases) == ([], 8)
 
 
 # --- packs that files cannot hold ---

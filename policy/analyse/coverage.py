@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from policy.analyse.boxes import Box, TooWideError
@@ -38,13 +38,12 @@ def _idle_rule(whole: Whole, rule: Rule) -> Idle | None:
     analysis = whole.analysis
     try:
         holding = analysis.space.boxes(rule.when, may=True)
-        if not _holds_launches(whole, holding):
+        if not analysis.feasible.holds_launches(holding):
             return Idle("rule", rule.id, "it holds for no launch: its conditions contradict each other")
         if rule.plans is None:
             return None
         plans = [plan for fusion in whole.pack.fusions.values() for plan in fusion.plans if rule.plans.matches(plan)]
-        formed = {plan.id + plan.fusion: analysis.all_of((rule.when, plan.call), may=True) for plan in plans}
-        if not any(_holds_launches(whole, boxes) for boxes in formed.values()):
+        if not any(analysis.feasible.holds_launches(analysis.all_of((rule.when, plan.call), may=True)) for plan in plans):
             return Idle("rule", rule.id, "no plan that it selects is formed where it holds")
         if rule.effect == "exclude":
             return _covered(whole, rule, plans)
@@ -64,7 +63,7 @@ def _covered(whole: Whole, rule: Rule, plans: Sequence[Plan]) -> Idle | None:
         ]
         boxes = {other.id: whole.analysis.space.boxes(other.when) for other in others}
         region = whole.analysis.all_of((rule.when, plan.call), may=True)
-        if any(whole.analysis.feasible.part(box, [one for held in boxes.values() for one in held]) is not None for box in region):
+        if whole.analysis.feasible.holds_launches(region, [one for held in boxes.values() for one in held]):
             return None
         by.update(dict.fromkeys(_few(whole, region, boxes)))
     if not by:
@@ -78,7 +77,7 @@ def _few(whole: Whole, region: Sequence[Box], boxes: dict[str, list[Box]]) -> li
     kept = [name for name, held in boxes.items() if held]
     for name in list(kept):
         rest = [one for other in kept if other != name for one in boxes[other]]
-        if all(whole.analysis.feasible.part(box, rest) is None for box in region):
+        if not whole.analysis.feasible.holds_launches(region, rest):
             kept.remove(name)
     return kept
 
@@ -88,18 +87,14 @@ def _idle_plan(whole: Whole, fusion: Fusion, plan: Plan) -> str:
     rules = [rule.when for rule in whole.pack.rules_for(plan) if rule.effect == "exclude"]
     try:
         admitted = analysis.all_of((plan.call, *plan.needs), may=True)
-        if not _holds_launches(whole, admitted):
+        if not whole.analysis.feasible.holds_launches(admitted):
             return "its needs contradict each other or its call: no launch can get it"
         denied = [box for rule in rules for box in analysis.space.boxes(rule)]
-        if not _holds_launches(whole, admitted, denied):
+        if not whole.analysis.feasible.holds_launches(admitted, denied):
             return "rules exclude it wherever it could be built: no launch can get it"
         taken = analysis.all_of((whole.taken(fusion, plan), plan.call, *plan.needs), may=True)
-        if not _holds_launches(whole, taken, denied):
+        if not whole.analysis.feasible.holds_launches(taken, denied):
             return "no engine takes it where it is admitted, no switch reaches it and the adapter cannot build it"
     except TooWideError:
         return "not decided: its conditions take too many boxes"
     return ""
-
-
-def _holds_launches(whole: Whole, boxes: Iterable[Box], outside: Sequence[Box] = ()) -> bool:
-    return any(whole.analysis.feasible.part(box, outside) is not None for box in boxes)

@@ -7,7 +7,7 @@ is never asked twice and takes part in the next subtraction. The functions give 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from itertools import product as combinations_of
@@ -19,6 +19,7 @@ from policy.analyse.lowering import TABULATED
 from policy.analyse.relevant import inputs_of
 from policy.analyse.space import Space
 from policy.derive import DERIVED, INPUTS
+from policy.facts import Fact
 from policy.launch import Facts, Launch
 from policy.pack import ENGINE_TRAITS, REQUEST_PREFIX, TRAIT_PREFIX, Pack, trait_values
 from policy.values import ABSENT, Discrete, Interval, Ordered, Values
@@ -116,7 +117,7 @@ class _Point(_Lookup):
 
     def __init__(self, space: Space, facts: Mapping[str, Any]) -> None:
         super().__init__(space, {})
-        self._held = {name: space.fact(name).values(_plain(value)) for name, value in facts.items()}
+        self._held = {name: exactly(space.fact(name), value) for name, value in facts.items()}
 
 
 @dataclass(slots=True)
@@ -127,25 +128,31 @@ class Feasible:
     impossible: list[Box] = field(default_factory=list)
     _bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _usual: dict[str, int] = field(default_factory=dict)
+    _known: dict[str, list[Any]] = field(default_factory=dict)
     _tries: int = 0
+    _sure: bool = True
     _fallback: Box | None = None
 
-    def part(self, region: Box, boxes: Sequence[Box]) -> Box | None:
+    def part(self, region: Box, boxes: Sequence[Box], sure: bool = True) -> Box | None:
         """A part of the region outside the boxes that holds a launch, narrowed so that derived facts agree; None where
         there is none. Raises `TooWideError`."""
         while True:
             found = outside(region, [*boxes, *self.impossible], self.space.full)
             if found is None:
                 return None
-            narrowed = self.narrowed(found)
+            narrowed = self.narrowed(found, sure)
             if narrowed is not None:
                 return narrowed
 
-    def narrowed(self, box: Box) -> Box | None:
-        """The box with the inputs of its derived facts narrowed until they agree for sure, or else one where they can
-        agree; None where they cannot."""
-        self._tries, self._fallback = TRIES, None
+    def narrowed(self, box: Box, sure: bool = True) -> Box | None:
+        """The box with the inputs of its derived facts narrowed until they agree for sure (with `sure`; else until nothing
+        speaks against it), or one where they can agree; None where they cannot."""
+        self._tries, self._fallback, self._sure = TRIES, None, sure
         return self._narrowed(box) or self._last_resort(box)
+
+    def holds_launches(self, boxes: Iterable[Box], outside_of: Sequence[Box] = ()) -> bool:
+        """Whether launches lie in the boxes outside those, as far as derived facts tell."""
+        return any(self.part(box, outside_of, sure=False) is not None for box in boxes)
 
     def _last_resort(self, box: Box) -> Box | None:
         """Where no part agrees for sure: the part looked at last if a launch of it can be stated, else the whole box."""
@@ -184,7 +191,7 @@ class Feasible:
                     if found is not None:
                         return found
                 return None
-        if _launch(self, box, state=False, most=16) is not None:
+        if not self._sure or _launch(self, box, state=False, most=16) is not None:
             return box
         self._fallback = box  # its facts agree as far as sets tell: better than the wider box it is a part of
         return None
@@ -220,13 +227,20 @@ class Feasible:
             held = self._usual[name] = self._ordinary(name)
         return held
 
+    def known(self, name: str) -> list[Any]:
+        """Values of a fact that exist, remembered."""
+        held = self._known.get(name)
+        if held is None:
+            held = self._known[name] = known_values(self.space.pack, name)
+        return held
+
     def _ordinary(self, name: str) -> int:
         products = self.space.pack.products.values()
         if name.startswith(REQUEST_PREFIX):
             return sum(1 << number for number, cell in enumerate(self.space.cells(name)) if cell.absent)
         if name == "engine.name":
             return sum(self.space.mask(name, Discrete.exactly(product.name)) for product in products if product.role == "engine" and product.gates)
-        known = known_values(self.space.pack, name)
+        known = self.known(name)
         if known:
             return sum(1 << number for number, cell in enumerate(self.space.cells(name)) if any(value in cell for value in known))
         fact = self.space.fact(name)
@@ -280,7 +294,7 @@ def _launch(feasible: Feasible, box: Mapping[str, int], state: bool = True, most
         values: list[Any] = []
         for bit in feasible.bits(name, box[name])[:4]:
             cell = space.cells(name)[bit.bit_length() - 1]
-            values.extend(representatives(space.fact(name), cell, _releases(space, name, box)))
+            values.extend(representatives(space.fact(name), cell, _releases(feasible, name, box)))
         options[name] = list(dict.fromkeys(values))
     facts = {name: values[0] for name, values in options.items() if name not in derived}
     done: list[str] = []
@@ -315,6 +329,13 @@ def _agrees(feasible: Feasible, facts: Mapping[str, Any], box: Mapping[str, int]
     return all(lookup.values(name).within(feasible.space.values(name, box[name])) for name in derived)  # type: ignore[arg-type]
 
 
+def exactly(fact: Fact, value: Any) -> Values:
+    """The set of one value that a cell holds."""
+    if fact.ordered:
+        return Ordered((), True, fact.step) if value is ABSENT else Ordered.exactly(value, fact.step)
+    return Discrete(frozenset(), False, True) if value is ABSENT else Discrete.exactly(value)
+
+
 def known_values(pack: Pack, name: str) -> list[Any]:
     """Values of a fact that exist: the releases of products, what device profiles say."""
     fact = pack.fact(name)
@@ -324,9 +345,10 @@ def known_values(pack: Pack, name: str) -> list[Any]:
     return sorted({*found, *(value for value in stated if value is not None and value is not ABSENT)}, key=lambda value: (str(type(value)), value))
 
 
-def _releases(space: Space, name: str, box: Mapping[str, int]) -> Sequence[Any]:
+def _releases(feasible: Feasible, name: str, box: Mapping[str, int]) -> Sequence[Any]:
+    space = feasible.space
     if name != "engine.version":
-        return known_values(space.pack, name)
+        return feasible.known(name)
     names = space.values("engine.name", box["engine.name"]) if "engine.name" in box else None
     engines = [product for product in space.pack.products.values() if product.role == "engine" and (names is None or product.name in names)]
     return next((product.releases for product in engines if product.releases), ())

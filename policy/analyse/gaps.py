@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from policy.pack import Breakpoints, Pack, Product
 from policy.values import Ordered
@@ -19,6 +20,10 @@ class Gap:
     subject: str
     releases: tuple[str, ...]
     message: str
+
+    def as_json(self) -> dict[str, Any]:
+        """The stable keys of a gap."""
+        return {"product": self.product, "kind": self.kind, "subject": self.subject, "releases": list(self.releases), "message": self.message}
 
 
 def gaps(pack: Pack) -> Iterator[Gap]:

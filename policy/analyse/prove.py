@@ -7,6 +7,7 @@ and a launch is named only after it has been decided again.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import process_time
@@ -18,8 +19,9 @@ from policy.analyse.feasible import launch_of
 from policy.analyse.invariants import ANSWERS, Answer, Clause, Invariant
 from policy.analyse.lowering import PROBED, TABULATED
 from policy.analyse.outcomes import requested
+from policy.analyse.tree import conjuncts
 from policy.analyse.whole import Whole
-from policy.conditions import All, AnyOf, Condition, Named, Not
+from policy.conditions import All, AnyOf, Condition, Not
 from policy.decision import Decision
 from policy.evaluate import evaluate
 from policy.launch import Facts
@@ -138,7 +140,7 @@ class _Search:
     def __init__(self, whole: Whole, fusion: Fusion, clause: Clause, posture: str, deadline: float) -> None:
         self.whole, self.pack, self.analysis = whole, whole.pack, whole.analysis
         self.fusion, self.clause, self.posture, self.deadline = fusion, clause, posture, deadline
-        self.conditions = tuple(_flat((*clause.conditions, *_answer_conditions(whole, clause, fusion))))
+        self.conditions = tuple(_flat(All((*clause.conditions, *_answer_conditions(whole, clause, fusion)))))
         self.wanted = [condition for condition in self.conditions if not isinstance(condition, Not)]
         # what must not hold is subtracted: spelling its opposite out would multiply the boxes
         self.denied = [box for condition in self.conditions if isinstance(condition, Not) for box in self.analysis.space.boxes(condition.part, may=True)]
@@ -190,19 +192,19 @@ class _Search:
 
     def _among(self, boxes: Sequence[Box], denied: Sequence[Box]) -> Refutation | None:
         """A launch in these boxes outside those: first by trying one of every part, then by deciding whole parts."""
-        done, doubtful = list(denied), list[Box]()
-        for box in boxes:
-            while len(doubtful) < DOUBTS:
-                if process_time() > self.deadline:
-                    raise TooWideError
-                part = self.analysis.feasible.part(box, done)
-                if part is None:
-                    break
+        done, doubtful, waiting = list(denied), list[Box](), deque(boxes)
+        while waiting and len(doubtful) < DOUBTS:
+            if process_time() > self.deadline:
+                raise TooWideError
+            box = waiting.popleft()
+            part = self.analysis.feasible.part(box, done)
+            if part is not None:
                 refutation = self._shown(part)
                 if refutation is not None:
                     return refutation
                 done.append(part)
                 doubtful.append(part)
+                waiting.append(box)  # its other parts after those of the other boxes
         if doubtful and not self.open:
             raise UnconfirmedError
         for part in doubtful:
@@ -280,21 +282,10 @@ class _Search:
         return all(_truth(answer, decision, True) is meant for answer, meant in self.answers)
 
 
-def _flat(conditions: Iterable[Condition]) -> Iterator[Condition]:
-    """Conjunctions as their parts, and the opposite of an alternative as the opposites of its parts."""
-    for condition in conditions:
-        if isinstance(condition, Named):
-            yield from _flat((condition.body,))
-        elif isinstance(condition, All):
-            yield from _flat(condition.parts)
-        elif isinstance(condition, Not) and isinstance(condition.part, Not):
-            yield from _flat((condition.part.part,))
-        elif isinstance(condition, Not) and isinstance(condition.part, AnyOf):
-            yield from _flat(tuple(Not(part) for part in condition.part.parts))
-        elif isinstance(condition, Not) and isinstance(condition.part, Named):
-            yield from _flat((Not(condition.part.body),))
-        else:
-            yield condition
+def _flat(condition: Condition) -> Iterator[Condition]:
+    """A conjunction as its parts."""
+    for _, part, negated in conjuncts(condition):
+        yield Not(part) if negated else part
 
 
 def _positive(answer: Answer, meant: bool) -> tuple[Answer, bool]:

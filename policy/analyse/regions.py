@@ -77,7 +77,7 @@ class Analysis:
         parts: list[Box] = []
         for box in disjoint(boxes, self.space.full):
             parts.extend(leftovers(box, outside, self.space.full))
-        return [part for part in parts if self.feasible.narrowed(part) is not None]
+        return [part for part in parts if self.feasible.narrowed(part, sure=False) is not None]
 
     def witness(self, box: Box) -> dict[str, Any] | None:
         """One launch of a box, as facts one can write; None where none could be made concrete."""

@@ -34,6 +34,7 @@ class Space:
     _asked: dict[str, dict[Values | SetTest, None]] = field(default_factory=dict)
     _cells: dict[str, list[Values]] = field(default_factory=dict)
     _masks: dict[tuple[str, Values | SetTest], int] = field(default_factory=dict)
+    _unions: dict[tuple[str, int], Values] = field(default_factory=dict)
     _boxes: dict[tuple[Node, int], list[Box]] = field(default_factory=dict)
     _of_conditions: dict[tuple[int, bool, bool, int], tuple[Condition, list[Box]]] = field(default_factory=dict)
 
@@ -99,6 +100,12 @@ class Space:
 
     def values(self, name: str, mask: int) -> Values:
         """The union of some cells."""
+        known = self._unions.get((name, mask))
+        if known is None:
+            known = self._unions[name, mask] = self._union(name, mask)
+        return known
+
+    def _union(self, name: str, mask: int) -> Values:
         held = [cell for number, cell in enumerate(self.cells(name)) if mask >> number & 1]
         joined = held[0]
         for cell in held[1:]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import sys
 
 from policy.commands import common
 from policy.commands.resolve import as_json
 from policy.launchers.child import run_command
 from policy.launchers.inputs import text_of
-from policy.launchers.resolve import MODES, Resolution, resolve
+from policy.launchers.plugins.groups import group_of
+from policy.launchers.resolve import MODE_VARIABLE, MODES, Resolution, resolve
 from policy.problems import UsageError
 
 EXAMPLE = "policy exec --mode enforce -- vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 2 -pp 2"
+MODE_HELP = "advise: log and run as given; enforce: run as decided; fail: run only where nothing has to change (default: %(default)s)"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -23,12 +24,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_inputs(parser)
     common.add_decision(parser)
     common.add_pack(parser)
-    parser.add_argument("--mode", choices=MODES, default="enforce", help="advise: log and run as given; enforce: run as decided; fail: run only where nothing has to change (default: %(default)s)")
+    parser.add_argument("--mode", choices=MODES, default="enforce", help=MODE_HELP)
     parser.add_argument("--patience", type=float, default=300.0, metavar="SECONDS", help="how long the plug-in may take to report (default: %(default)s)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Run the command; its exit code is this one's. 1 where `--mode fail` or `--fail-on` stops it before it starts."""
+    """Run the command; its exit code is this one's. 1 where `--mode fail`, `--require` or `--fail-on` stops it before it starts."""
     common.wanted_kinds(options)
     if not options.launch:
         raise UsageError("there is no command to run", "write it after `--`")
@@ -41,33 +42,45 @@ def run(options: argparse.Namespace) -> int:
     if code:
         return code
     if options.mode == "fail" and resolution.changed:
-        print("policy: the launch would have to change; `policy resolve` shows how", file=sys.stderr)
+        _warn("the launch would have to change; `policy resolve` shows how")
         return common.FINDING
-    words = [word.text for word in read.found.words] if read.found else []
-    environment = {name: word.text for name, word in read.found.environment.items()} if read.found else {}
+    if options.mode == "enforce" and resolution.result.problem:
+        _warn(resolution.result.problem)
+        return common.USAGE
+    assert read.found is not None
+    given = {name: word.text for name, word in read.found.environment.items()}
     if options.mode == "enforce":
-        if resolution.result.problem:
-            print(f"policy: {resolution.result.problem}", file=sys.stderr)
-            return common.USAGE
-        words, environment = resolution.result.words, {**environment, **resolution.environment}
+        words, environment = resolution.result.words, {**given, **resolution.environment}
     else:
-        environment = {**environment, **resolution.companions}
-    expects = read.found is not None and any(product.name == read.found.engine for product in pack.products.values()) and _plugin_expected(environment)
-    return run_command(words, environment, expects, lambda message: print(f"policy: {message}", file=sys.stderr, flush=True), options.patience)
+        words, environment = [word.text for word in read.found.words], {**given, **resolution.companions}
+    return run_command(words, environment, _plugin_expected(resolution, environment), _warn, options.patience)
 
 
-def _plugin_expected(environment: dict[str, str]) -> bool:
-    """Whether the engine, if it is installed beside this program, would load the plug-in."""
-    from policy.launchers.installed import installed_versions
+def _warn(message: str) -> None:
+    print(f"policy: {message}", file=sys.stderr, flush=True)
 
-    return bool(environment.get("FUSION_POLICY_MODE") or os.environ.get("FUSION_POLICY_MODE")) and "fusion-policy" in installed_versions() and shutil.which("policy") is not None
+
+def _plugin_expected(resolution: Resolution, environment: dict[str, str]) -> bool:
+    """Whether this release of the engine would load the plug-in, and the plug-in would do something."""
+    mode = environment.get(MODE_VARIABLE) or os.environ.get(MODE_VARIABLE)
+    return bool(mode) and group_of(resolution.engine, resolution.version) is not None
 
 
 def _log(resolution: Resolution, mode: str) -> None:
-    """One structured line a decision that changes something, and one for the launch."""
-    data = as_json(resolution)
+    """One structured line for each decision that changes something or contradicts what was asked."""
+    changes = as_json(resolution)["changes"]
     for decision in resolution.verdict.decisions:
-        changes = [change for change in data["changes"] if change["fusion"] == decision.fusion]
-        if changes or decision.conflict:
-            record = {"event": "fusion-policy", "mode": mode, "fusion": decision.fusion, "state": decision.state, "reason": decision.reason.id, "changes": changes, "conflict": decision.conflict, "digest": decision.digest}
-            print(json.dumps(record), file=sys.stderr, flush=True)
+        mine = [change for change in changes if change["fusion"] == decision.fusion]
+        if not mine and not decision.conflict:
+            continue
+        record = {
+            "event": "fusion-policy",
+            "mode": mode,
+            "fusion": decision.fusion,
+            "state": decision.state,
+            "reason": decision.reason.id or decision.reason.kind,
+            "changes": mine,
+            "conflict": decision.conflict,
+            "digest": decision.digest,
+        }
+        print(json.dumps(record), file=sys.stderr, flush=True)

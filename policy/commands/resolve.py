@@ -19,6 +19,8 @@ from policy.launchers.resolve import MODES, Resolution, resolve
 from policy.problems import LaunchError, UsageError
 
 EXAMPLE = "policy resolve -- vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 2 -pp 2"
+FORMATS = ("text", "json", "diff", "json-patch", "kustomize")
+PATCHES = ("diff", "json-patch", "kustomize")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_decision(parser)
     common.add_pack(parser)
     parser.add_argument("--mode", choices=MODES, help="also set FUSION_POLICY_MODE for the plug-in; `fail` ends with 1 where anything would have to change")
-    parser.add_argument("--format", choices=("text", "json", "diff", "json-patch", "kustomize"), help="default: the command for a command, a unified diff for a file")
+    parser.add_argument("--format", choices=FORMATS, help="default: the command for a command, a unified diff for a file")
     parser.add_argument("--write", action="store_true", help="change the file")
 
 
@@ -41,15 +43,32 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("resolve takes one file, or one command after `--`", "call it once for each")
     if not files and not options.launch:
         raise UsageError("there is no launch to resolve", "write one after `--`, or name a file")
+    if options.write and (files == ["-"] or options.format not in (None, "diff")):
+        raise UsageError("`--write` changes a file in place", "name one file, and leave `--format` out", "--write")
+    if not files and (options.format in PATCHES or options.write):
+        raise UsageError("a command is printed, not patched", "name a file for that")
+    text = _text(files[0]) if files and options.format not in ("json", "text") else ""
     read = common.read_inputs(pack, options, files)
     verdicts = [common.decided(pack, one, options, fusions) for one in read]
     resolutions = [resolve(pack, one, verdict, _reader(options, one), options.mode) for one, verdict in zip(read, verdicts, strict=True)]
     for resolution in resolutions:
         _talk(resolution)
-    code = _file(options, files[0], resolutions) if files else _command(resolutions[0], options)
+    if files and options.format not in ("json", "text"):
+        code = _file(options, files[0], text, resolutions)
+    else:
+        code = _print(options.format, resolutions, bool(files))
     if options.mode == "fail" and any(resolution.changed for resolution in resolutions):
         return common.FINDING
     return code or common.ending(verdicts, options, pack)
+
+
+def _text(name: str) -> str:
+    text, problems = text_of(name)
+    if text is None:
+        raise LaunchError(problems)
+    if name == "-":
+        raise UsageError("the standard input cannot be patched", "name the file, or use `--format text`")
+    return text
 
 
 def _reader(options: argparse.Namespace, read: ReadLaunch) -> Any:
@@ -64,32 +83,35 @@ def _reader(options: argparse.Namespace, read: ReadLaunch) -> Any:
 def _talk(resolution: Resolution) -> None:
     """What is changed and why, on the standard error."""
     for decision in resolution.verdict.decisions:
-        changes = [change for fusion, change in resolution.changes if fusion == decision.fusion]
-        if changes:
+        if any(fusion == decision.fusion for fusion, _ in resolution.changes):
             print(headline(decision), file=sys.stderr)
+        for warning in decision.warnings:
+            print(f"{decision.fusion}: {warning.title}", file=sys.stderr)
     if resolution.result.problem:
         print(f"policy: {resolution.result.problem}", file=sys.stderr)
 
 
-def _command(resolution: Resolution, options: argparse.Namespace) -> int:
-    if options.format in ("diff", "json-patch", "kustomize") or options.write:
-        raise UsageError("a command is printed, not patched", "name a file for that")
-    if options.format == "json":
-        json.dump(as_json(resolution), sys.stdout, indent=1)
+def _print(kind: str | None, resolutions: list[Resolution], many: bool) -> int:
+    """The commands, or everything as JSON."""
+    if kind == "json":
+        data = [as_json(resolution) for resolution in resolutions]
+        json.dump(data if many else data[0], sys.stdout, indent=1)
         print()
     else:
-        print(resolution.command())
-    return common.USAGE if resolution.result.problem else common.OK
+        for resolution in resolutions:
+            print(resolution.command())
+    return common.USAGE if any(resolution.result.problem for resolution in resolutions) else common.OK
 
 
 def as_json(resolution: Resolution) -> dict[str, Any]:
     """A resolution with stable keys."""
+    changes = [(fusion, change, "env" if change.variable else "flag") for fusion, change in resolution.changes]
     return {
         "schema_version": 1,
         "name": resolution.name,
         "command": resolution.result.words,
         "environment": resolution.environment,
-        "changes": [{"fusion": fusion, "setting": change.path, "value": change.value, "kind": "env" if change.variable else "flag"} for fusion, change in resolution.changes],
+        "changes": [{"fusion": fusion, "setting": change.path, "value": change.value, "kind": kind} for fusion, change, kind in changes],
         "problem": resolution.result.problem,
         "decisions": [{"fusion": decision.fusion, "state": decision.state, "digest": decision.digest} for decision in resolution.verdict.decisions],
     }
@@ -98,30 +120,15 @@ def as_json(resolution: Resolution) -> dict[str, Any]:
 # --- files ---
 
 
-def _file(options: argparse.Namespace, name: str, resolutions: list[Resolution]) -> int:
-    if options.format == "json":
-        json.dump([as_json(resolution) for resolution in resolutions], sys.stdout, indent=1)
-        print()
-        return common.OK
-    if options.format == "text":
-        for resolution in resolutions:
-            print(resolution.command())
-        return common.OK
-    text, problems = text_of(name)
-    if text is None:
-        raise LaunchError(problems)
-    changed, problems = patched(text, name, [wanted(resolution) for resolution in resolutions])
+def _file(options: argparse.Namespace, name: str, text: str, resolutions: list[Resolution]) -> int:
+    wishes = [Wanted(one.engine, one.version, tuple(one.flags), one.environment) for one in resolutions]
+    changed, unwritten = patched(text, name, wishes)
     _show(options, name, text, changed)
-    for number, problem in problems.items():
+    for number, reason in unwritten.items():
         resolution = resolutions[number]
-        print(f"policy: {name}: {resolution.name or f'launch {number + 1}'}: {problem}; the command should be:", file=sys.stderr)
+        print(f"policy: {name}: {resolution.name or f'launch {number + 1}'}: {reason}; the command should be:", file=sys.stderr)
         print(f"  {resolution.command()}", file=sys.stderr)
-    return common.USAGE if problems or any(resolution.result.problem for resolution in resolutions) else common.OK
-
-
-def wanted(resolution: Resolution) -> Wanted:
-    """What the file's launch is to become."""
-    return Wanted(resolution.engine, resolution.version, tuple(resolution.flags), resolution.environment)
+    return common.USAGE if unwritten or any(resolution.result.problem for resolution in resolutions) else common.OK
 
 
 def _show(options: argparse.Namespace, name: str, old: str, new: str) -> None:
@@ -129,10 +136,21 @@ def _show(options: argparse.Namespace, name: str, old: str, new: str) -> None:
         _manifest(options.format, old, new)
     elif options.write:
         if old != new:
-            Path(name).write_text(new, encoding="utf-8")
+            file = Path(name)
+            marked = file.read_bytes().startswith(b"\xef\xbb\xbf")
+            file.write_text(new, encoding="utf-8-sig" if marked else "utf-8", newline="")
             print(f"{name}: written", file=sys.stderr)
     else:
-        sys.stdout.writelines(difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{name}", f"b/{name}"))
+        sys.stdout.writelines(_diff(name, old, new))
+
+
+def _diff(name: str, old: str, new: str) -> list[str]:
+    """A unified diff that `git apply` and `patch` take."""
+    path = name.removeprefix("./").lstrip("/")
+    lines = []
+    for line in difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{path}", f"b/{path}"):
+        lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
+    return lines
 
 
 def _manifest(kind: str, old: str, new: str) -> None:
@@ -143,10 +161,9 @@ def _manifest(kind: str, old: str, new: str) -> None:
 
     patches = manifest_patches(old, new, loads)
     if kind == "json-patch":
-        json.dump([operation for _, operations in patches for operation in operations] if len(patches) < 2 else [{"target": target, "patch": operations} for target, operations in patches], sys.stdout, indent=1)
+        data = [{"target": target, "patch": operations} for target, operations in patches] if len(patches) > 1 else [one for _, operations in patches for one in operations]
+        json.dump(data, sys.stdout, indent=1)
         print()
         return
     entries = [{"target": target, "patch": yaml.safe_dump(operations, sort_keys=False)} for target, operations in patches]
     sys.stdout.write(yaml.safe_dump({"patches": entries}, sort_keys=False))
-
-

@@ -21,7 +21,7 @@ EXAMPLE = "policy upgrade vllm=0.24.0 --set engine.version=0.23.0 --device h200-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The options of `policy upgrade`."""
-    parser.add_argument("words", nargs="+", metavar="PRODUCT=VERSION|FILE", help="releases to change to (vllm=0.24.0, flashinfer=0.6.12), and files that hold launches")
+    parser.add_argument("words", nargs="+", metavar="PRODUCT=VERSION|FILE", help="releases to change to (PRODUCT is an engine or a library of the pack), and files that hold launches")
     common.add_inputs(parser)
     common.add_pack(parser)
     parser.add_argument("--posture", choices=("safe", "fast", "audit"), default="safe")
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     pack = common.load(options)
     releases = [word for word in options.words if "=" in word]
     if not releases:
-        raise UsageError("no release to change to", "write PRODUCT=VERSION, as in vllm=0.24.0")
+        raise UsageError("no release to change to", f"write PRODUCT=VERSION; products: {', '.join(sorted(pack.products))}")
     changes = dict(_change(pack, word) for word in releases)
     _, files = common.split_words(pack, [word for word in options.words if "=" not in word])
     rows: list[dict[str, Any]] = []

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from policy.launchers.catalogue import choose
 from policy.launchers.command import Files
 from policy.launchers.found import Word
 from policy.launchers.read import READERS
@@ -29,12 +30,14 @@ OBJECTS = {"vllm": ("compilation_config",), "sglang": ()}
 
 @dataclass(slots=True)
 class Rewritten:
-    """A changed command. `problem` says why it could not be written (the words are then those that were given)."""
+    """A changed command. `problem` says why it could not be written (the words are then those that were given); `release`
+    is the one that it was read as: the engine's, or, where that is not in the catalogue, one beside it."""
 
     words: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     edits: list[Edit] = field(default_factory=list)
     problem: str = ""
+    release: str | None = None
 
 
 def changes_of(engine: str, version: str | None, switches: Iterable[tuple[str, str]]) -> list[Change]:
@@ -78,10 +81,18 @@ def rewritten(engine: str, version: str | None, words: Sequence[str], changes: S
     if engine not in READERS:
         result.problem = f"the command line of {engine} cannot be written"
         return result
+    for release in dict.fromkeys((version, *choose(engine, version))):
+        result.problem = _write(result, engine, release, words, flags, files)
+        if not result.problem:
+            break
+    return result
+
+
+def _write(result: Rewritten, engine: str, version: str | None, words: Sequence[str], flags: Sequence[Change], files: Files | None) -> str:
+    """Write the changes as one release takes them; why that is not possible, or nothing."""
     before = read_words(engine, version, words, files)
     if any(error.kind == "not-an-engine-command" for error in before.errors):
-        result.problem = f"`{shlex.join(words[:3])}` is no command of {engine} that can be written; {by_hand(flags)}"
-        return result
+        return f"`{shlex.join(words[:3])}` is no command of {engine} that can be written; {by_hand(flags)}"
     edits: list[Edit] = []
     for name in dict.fromkeys(change.path.partition(".")[0] for change in flags):
         mine = [change for change in flags if change.path.partition(".")[0] == name]
@@ -90,10 +101,10 @@ def rewritten(engine: str, version: str | None, words: Sequence[str], changes: S
         else:
             edits.extend(edit for change in mine for edit in _plain_edits(words, before.values.get(name), change))
     made = applied(words, edits)
-    result.problem = difference(before, read_words(engine, version, made, files), flags)
-    if not result.problem:
-        result.words, result.edits = made, edits
-    return result
+    problem = difference(*read_both(engine, version, (words, files), (made, files)), flags)
+    if not problem:
+        result.words, result.edits, result.release = made, edits, version
+    return problem
 
 
 def read_words(engine: str, version: str | None, words: Sequence[str], files: Files | None = None) -> Settings:
@@ -101,6 +112,15 @@ def read_words(engine: str, version: str | None, words: Sequence[str], files: Fi
     placed = [Word(word, Origin("argument", word, argument=number)) for number, word in enumerate(words, 1)]
     settings: Settings = import_module(READERS[engine]).read_command(placed, version, files or {})
     return settings
+
+
+def read_both(engine: str, version: str | None, old: tuple[Sequence[str], Files | None], new: tuple[Sequence[str], Files | None]) -> tuple[Settings, Settings]:
+    """Two commands, each with its files, read by the same release: between two releases the nearer one that knows the
+    options is taken, which a further option may change."""
+    before, after = (read_words(engine, version, words, files) for words, files in (old, new))
+    if before.catalogue_version != after.catalogue_version:
+        before, after = (read_words(engine, after.catalogue_version, words, files) for words, files in (old, new))
+    return before, after
 
 
 def by_hand(changes: Iterable[Change]) -> str:

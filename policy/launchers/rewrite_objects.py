@@ -10,6 +10,7 @@ from typing import Any
 
 from policy.launchers.catalogue import choose, read_catalogue
 from policy.launchers.converters import expand_integers
+from policy.launchers.json_text import edited_json
 from policy.launchers.rewriting import Change, Edit
 from policy.launchers.settings import Setting
 from policy.launchers.vllm_objects import read_object
@@ -115,9 +116,16 @@ def _dotted_edits(forms: Sequence[Form], wanted: Mapping[str, Any], version: str
 
 
 def merged_text(held: Mapping[str, Any], wanted: Mapping[str, Any], version: str | None, like: str = "") -> str:
-    """The object with the leaves set, as JSON in the style of `like`; a key under an older name keeps that name."""
-    compact = bool(like.strip()) and len(like) > 2 and ": " not in like and ", " not in like
-    return json.dumps(merged(held, wanted, version), separators=(",", ":") if compact else None, ensure_ascii=False)
+    """The object with the leaves set, as JSON; written into the text `like` where that holds the object, so that its
+    spacing and order stay. A key under an older name keeps that name."""
+    made = merged(held, wanted, version)
+    try:
+        text = edited_json(like, made)
+        if json.loads(text) == made:
+            return text
+    except ValueError:
+        pass
+    return json.dumps(made, ensure_ascii=False)
 
 
 def merged(held: Mapping[str, Any], wanted: Mapping[str, Any], version: str | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from policy.launchers.catalogue import Catalogue, choose, known, read_catalogue
-from policy.launchers.found import LaunchNotice
+from policy.launchers.found import RELEASE_KINDS, LaunchNotice
 from policy.launchers.settings import Settings
 from policy.origin import Origin
 
@@ -19,12 +19,17 @@ def best_of(engine: str, version: str | None, read: Callable[[Catalogue], Settin
         return settings
     if settings.errors and len(names) > 1:
         other = read(read_catalogue(engine, names[1]))
-        if len(other.errors) < len(settings.errors):
+        if _weight(other) < _weight(settings):
             settings = other
     notice = _notice(engine, version, settings.catalogue_version)
     if notice is not None:
         settings.notices.insert(0, notice)
     return settings
+
+
+def _weight(settings: Settings) -> tuple[int, int]:
+    """How badly a release fits: options that it does not know, then everything else that it refuses."""
+    return sum(error.kind in RELEASE_KINDS for error in settings.errors), len(settings.errors)
 
 
 def _notice(engine: str, version: str | None, used: str) -> LaunchNotice | None:

@@ -28,6 +28,8 @@ from policy.runtime.store import AgreementStore, StoreLostError, StoreUnusableEr
 PHASES = ("static", "vote", "build", "verify", "commit")
 #: Seconds past the deadline at which a call that still holds the whole interpreter is ended from outside it.
 _LAST_RESORT = 4.5
+#: Seconds that rank 0 waits at most for the others to have read the ruling.
+_FAREWELL = 1.0
 _generations: dict[str, int] = {}
 
 
@@ -135,6 +137,8 @@ class _Start:
                         # this process was stopped meanwhile; the others may have given up on the store and gone
                         return Outcome(RESTART, Reason("commit", "deadline", "this rank came back after the last moment for an outcome", self.rank))
                     self.seconds.setdefault("vote" if view.round == 1 else "commit", time.monotonic() - marks[view.round])
+                    if view.ruling is not None:
+                        store.farewell(self.rank, self.size, _FAREWELL)
                     return action.outcome
                 if isinstance(action, Enter):
                     self.seconds["vote"] = time.monotonic() - self.begun - self.seconds.get("static", 0.0)

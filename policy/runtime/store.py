@@ -90,6 +90,18 @@ class AgreementStore:
 
         return [_vote(text) for text in self._call("look", read)]
 
+    def farewell(self, rank: int, size: int, seconds: float) -> None:
+        """Tell that this rank has read the last ruling. Rank 0, whose process often hosts the store, waits at most `seconds`
+        for everybody else to say so, since a host that leaves first takes the ruling with it. Never raises."""
+        until = min(self._until, time.monotonic() + seconds)
+        try:
+            self._call("farewell", lambda: self._store.compare_set(f"{self._path}/read/{rank}", "", "yes"))
+            keys = [f"{self._path}/read/{other}" for other in range(size)] if rank == 0 else []
+            while keys and time.monotonic() < until and not self._call("farewell", lambda: self._store.check(keys)):
+                time.sleep(0.01)
+        except (StoreLostError, StoreUnusableError):
+            return
+
     def close(self) -> None:
         """Let go of the thread and, with it, of the cloned connection."""
         self._servant.close()

@@ -49,7 +49,8 @@ def some_launches(conditions: list[Condition], rng: random.Random, count: int) -
             fact = analysis.space.fact(name)
             cell = rng.choice(analysis.space.cells(name))
             facts[name] = rng.choice(representatives(fact, cell, pack().releases_of(name)))
-        drawn.append(facts)
+        if "absent" not in facts.values():  # a name that is spelt like the value cannot be given
+            drawn.append(facts)
     return drawn
 
 

@@ -2,7 +2,7 @@
 
 The expected backend is the *configured* one. It is read from the pack as follows: a chain of the arm that leads to the
 CuTe DSL plan and whose condition holds says `cutedsl`; otherwise it is `engine.allreduce_backend`, whose default is
-`auto`. A start error is the condition `backend-not-resolved` of the arm's `dies`: the recorded rows ask whether the
+`auto`. A start error is the condition `sglang-backend-not-resolved` of the arm's `dies`: the recorded rows ask whether the
 backend's resolution raises for this GPU and number of nodes, also where one rank never gets that far.
 """
 
@@ -78,7 +78,7 @@ def answer(pack: Pack, row: Mapping[str, Any]) -> tuple[str, bool]:
     # only the gate is asked: what the rules say of the plans does not change what it configures
     outcome = outcome_of(evaluation, pack.fusions[FUSION], tuple(PlanState(plan, "undetermined") for plan in pack.fusions[FUSION].plans))
     arm = _arm(pack, facts)
-    unresolved = next((condition.truth(facts) for condition in _named(arm.dies) if condition.name == "backend-not-resolved"), False)
+    unresolved = next((condition.truth(facts) for condition in _named(arm.dies) if condition.name == "sglang-backend-not-resolved"), False)
     if outcome.state not in ("on", "dies"):
         return outcome.state, False
     if unresolved is None:

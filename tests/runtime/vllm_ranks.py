@@ -92,23 +92,29 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def wait_for_ranks(pids: list[int], seconds: float = 150) -> None:
+    """Wait for the ranks of one case, then end those that are left, by their ids."""
+    until = time.monotonic() + seconds
+    for pid in pids:
+        ended = False
+        while not ended and time.monotonic() < until:
+            ended = os.waitpid(pid, os.WNOHANG)[0] == pid
+            time.sleep(0.05)
+        if not ended:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
 def main(folder: Path, version: str, cases: list[str]) -> None:
     import vllm.v1.worker.gpu_worker  # noqa: F401 - once, before the forks
 
     for case in cases:
         name, *numbers = case.split(":")
-        tensor_parallel, pipeline_parallel, faulty = map(int, numbers)
-        port, pids = free_port(), []
-        for rank in range(tensor_parallel * pipeline_parallel):
-            log = folder / f"{name}-{rank}.log"
-            pids.append(fork(lambda rank=rank: run_rank(folder, name, rank, tensor_parallel, pipeline_parallel, version, faulty, port), log))  # type: ignore[misc]
-        until = time.monotonic() + 100
-        for pid in pids:
-            while time.monotonic() < until and not os.waitpid(pid, os.WNOHANG)[0]:
-                time.sleep(0.05)
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
+        wait_for_ranks([
+            fork(lambda arguments=(folder, name, rank, *map(int, numbers[:2]), version, int(numbers[2])), port=port: run_rank(*arguments, port), folder / f"{name}-{rank}.log")  # type: ignore[misc]
+            for port in [free_port()] for rank in range(int(numbers[0]) * int(numbers[1]))
+        ])
 
 
 if __name__ == "__main__":

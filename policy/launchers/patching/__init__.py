@@ -6,22 +6,22 @@ the same readers, is the launch with exactly the wanted changes and leaves every
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from policy.launchers.containers import Found, find_launches
-from policy.launchers.found import FoundLaunch
+from policy.launchers.found import LOST_KINDS, FoundLaunch
 from policy.launchers.patching import homes, variables
 from policy.launchers.patching.nodes import documents_in
 from policy.launchers.patching.options import holds, option_mappings, option_texts
 from policy.launchers.patching.text import PatchProblem
 from policy.launchers.patching.words import word_texts
 from policy.launchers.read import READERS
-from policy.launchers.rewrite import OBJECTS, difference, leaves, read_words, rewritten
+from policy.launchers.rewrite import OBJECTS, by_hand, difference, read_both, read_words, rewritten
 from policy.launchers.rewriting import Change
-from policy.launchers.settings import Settings
 
 __all__ = ["PatchProblem", "Wanted", "patched"]
 
@@ -46,6 +46,7 @@ def patched(text: str, name: str, wanted: Sequence[Wanted]) -> tuple[str, dict[i
     mark = "\ufeff" if text.startswith("\ufeff") else ""
     current = text.removeprefix("\ufeff").replace("\r\n", "\n")
     problems: dict[int, str] = {}
+    wanted = [_readable(one, launch) for one, launch in zip(wanted, find_launches(current, name).launches, strict=False)]
     for number, one in enumerate(wanted):
         try:
             if one.flags:
@@ -55,6 +56,14 @@ def patched(text: str, name: str, wanted: Sequence[Wanted]) -> tuple[str, dict[i
         except PatchProblem as problem:
             problems[number] = str(problem)
     return mark + current.replace("\n", ending), problems
+
+
+def _readable(one: Wanted, launch: FoundLaunch) -> Wanted:
+    """The wish with the release that takes it: the engine's, or one beside it where that is in no catalogue."""
+    if not one.flags or one.engine not in READERS:
+        return one
+    result = rewritten(one.engine, one.version, _words(launch), one.flags, launch.files)
+    return one if result.problem else replace(one, version=result.release)
 
 
 def _step(text: str, name: str, number: int, wanted: Sequence[Wanted], flags: tuple[Change, ...], new: Mapping[str, str]) -> str:
@@ -77,7 +86,10 @@ def _step(text: str, name: str, number: int, wanted: Sequence[Wanted], flags: tu
         if not reason:
             return made
         reasons.append(reason)
-    raise PatchProblem(reasons[0] if reasons else "no word of the launch stands in the file as it is")
+    if new or any("as it stands" in reason for reason in reasons):
+        raise PatchProblem(reasons[-1])
+    shared = next((f" ({reason})" for reason in reasons if reason.startswith("another launch")), "")
+    raise PatchProblem(f"no place in the file that is known takes the setting and leaves everything else as it is{shared}; {by_hand(flags)}")
 
 
 def _texts(text: str, name: str, found: Found, launch: FoundLaunch, one: Wanted, flags: tuple[Change, ...], new: Mapping[str, str], reasons: list[str]) -> Iterator[str]:
@@ -93,24 +105,25 @@ def _texts(text: str, name: str, found: Found, launch: FoundLaunch, one: Wanted,
     objects = OBJECTS.get(one.engine, ())
     if any(holds(mapping, flags) for mapping in mappings):
         yield from option_texts(text, mappings, flags, one.version, objects)
-    result = rewritten(one.engine, one.version, [word.text for word in launch.words], flags, launch.files)
+    result = rewritten(one.engine, one.version, _words(launch), flags, launch.files)
     if result.problem:
         reasons.append(result.problem)
-    elif result.edits:
+        return
+    if result.edits:
         try:
             yield from word_texts(text, launch, result.edits)
         except PatchProblem as problem:
             reasons.append(str(problem))
     yield from option_texts(text, mappings, flags, one.version, objects)
-    yield from homes.option_texts(text, documents, found.format or "", launch, flags, one.version)
+    yield from homes.option_texts(text, documents, found.format or "", launch, flags)
 
 
-def _settings(launch: FoundLaunch, version: str | None) -> Settings | None:
-    return read_words(launch.engine, version, [word.text for word in launch.words], launch.files) if launch.engine in READERS else None
+def _words(launch: FoundLaunch) -> list[str]:
+    return [word.text for word in launch.words]
 
 
 def _arrived(launch: FoundLaunch, one: Wanted, flags: Iterable[Change], new: Mapping[str, str]) -> bool:
-    settings = _settings(launch, one.version)
+    settings = read_words(launch.engine, one.version, _words(launch), launch.files) if launch.engine in READERS else None
     there = all(settings is not None and (held := settings.get(change.path)) is not None and held.value == change.value for change in flags)
     return there and all(name in launch.environment and launch.environment[name].text == value for name, value in new.items())
 
@@ -125,7 +138,7 @@ def _unlike(before: Found, after: Found, number: int, wanted: Sequence[Wanted], 
         one = wanted[position] if position < len(wanted) else Wanted(old.engine)
         reason = _of_launch(old, now, one, flags if position == number else (), new if position == number else {})
         if reason:
-            return reason if position == number else f"another launch of the file (`{old.name or position + 1}`) would change as well: {reason}"
+            return reason if position == number else f"another launch of the file, `{old.name or position + 1}`, would change as well"
     return ""
 
 
@@ -134,26 +147,29 @@ def _of_launch(old: FoundLaunch, now: FoundLaunch, one: Wanted, flags: Sequence[
     if _rest(old) != _rest(now):
         return "the change would touch more than the command and its environment"
     for name in sorted({*old.environment, *now.environment, *new}):
-        if flags and name not in new and (_made_of(old, name) or _made_of(now, name)):
+        if flags and name not in new and _made_of(old if name in old.environment else now, name):
             continue
         held, text = old.environment.get(name), now.environment[name].text if name in now.environment else None
         expected = new.get(name, held.text if held is not None else None)
         if text != expected and (name in new or text != one.variables.get(name)):
             return f"`{name}` would be `{text}`, not `{expected}`"
-    before, after = _settings(old, one.version), _settings(now, one.version)
-    if before is None or after is None:
-        return "" if [word.text for word in old.words] == [word.text for word in now.words] else "the change would touch the command"
+    if one.engine not in READERS:
+        return "" if _words(old) == _words(now) else "the change would touch the command"
+    before, after = read_both(old.engine, one.version, (_words(old), old.files), (_words(now), now.files))
     arrived = [change for change in one.flags if change not in flags and (held := after.get(change.path)) is not None and held.value == change.value]
-    if not flags and not arrived:
-        return "" if leaves(before) == leaves(after) and len(after.errors) <= len(before.errors) else "a setting would change"
+    lost = [sum(notice.kind in LOST_KINDS for notice in settings.notices) for settings in (before, after)]
+    if lost[1] > lost[0]:
+        return next(notice.message for notice in after.notices if notice.kind in LOST_KINDS)
     return difference(before, after, [*flags, *arrived])
 
 
 def _made_of(launch: FoundLaunch, name: str) -> bool:
-    """Whether words of the command come out of a variable of its environment."""
+    """Whether a variable of the environment holds options that become words of the command."""
     held = launch.environment.get(name)
     parts = held.text.split() if held is not None else []
-    return any(part.startswith("--") for part in parts) and {part.strip("'\"") for part in parts if part.startswith("-")} <= {word.text for word in launch.words}
+    if not parts or re.match(r"-{1,2}[A-Za-z]", parts[0]) is None:
+        return False
+    return {part.strip("'\"") for part in parts if part.startswith("-")} <= set(_words(launch))
 
 
 def _rest(launch: FoundLaunch) -> tuple[Any, ...]:

@@ -13,8 +13,7 @@ from typing import Any
 from policy.launchers.found import FoundLaunch
 from policy.launchers.patching.nodes import add_items, add_keys, mappings_in, set_scalar
 from policy.launchers.patching.text import Edits, PatchProblem
-from policy.launchers.rewrite_objects import OPTIONS as OBJECT_OPTIONS
-from policy.launchers.rewrite_objects import merged_text, nested
+from policy.launchers.rewrite_objects import nested
 from policy.launchers.rewriting import Change
 from policy.launchers.yaml_places import Node
 
@@ -52,20 +51,17 @@ VARIABLES: Mapping[str, tuple[Home, ...]] = {
 }
 
 
-def option_texts(text: str, documents: Sequence[Node], format: str, found: FoundLaunch, changes: Sequence[Change], version: str | None) -> Iterator[str]:
+def option_texts(text: str, documents: Sequence[Node], format: str, found: FoundLaunch, changes: Sequence[Change]) -> Iterator[str]:
     """The text with the changes in each home of the format."""
-    dotted = [word for said in dict.fromkeys(change.words for change in changes) for word in said]
-    # beside another form of the same object in a part that comes later, only one object is replaced as a whole
-    whole = [OBJECT_OPTIONS[0], merged_text({}, {change.path.partition(".")[2]: change.value for change in changes}, version)]
-    for words in (dotted, whole) if all("." in change.path for change in changes) else (dotted,):
-        for beginning in _beginnings(documents, found):
-            for home in _homes(OPTIONS, format):
-                edits = Edits(text)
-                try:
-                    _write_options(edits, beginning, home, words, changes)
-                except PatchProblem:
-                    continue
-                yield edits.text()
+    words = [word for said in dict.fromkeys(change.words for change in changes) for word in said]
+    for beginning in _beginnings(documents, found):
+        for home in _homes(OPTIONS, format):
+            edits = Edits(text)
+            try:
+                _write_options(edits, beginning, home, words, changes)
+            except PatchProblem:
+                continue
+            yield edits.text()
 
 
 def variable_texts(text: str, documents: Sequence[Node], format: str, found: FoundLaunch, variables: Mapping[str, str]) -> Iterator[str]:

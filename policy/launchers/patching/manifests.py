@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -23,17 +25,17 @@ def json_patch(old: Any, new: Any, path: str = "") -> list[dict[str, Any]]:
 
 
 def _list_patch(old: list[Any], new: list[Any], path: str) -> list[dict[str, Any]]:
-    if len(old) == len(new):
-        return [operation for number, (one, other) in enumerate(zip(old, new, strict=True)) for operation in json_patch(one, other, f"{path}/{number}")]
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    operations: list[dict[str, Any]] = [{"op": "remove", "path": f"{path}/{head}"} for _ in old[head : len(old) - tail]]
-    for number, value in enumerate(new[head : len(new) - tail], head):
-        operations.append({"op": "add", "path": f"{path}/{number}", "value": value})
+    """From the end to the start, so that the numbers of the elements before stay as they are."""
+    keys = [[json.dumps(one, sort_keys=True, default=str) for one in values] for values in (old, new)]
+    operations: list[dict[str, Any]] = []
+    for kind, first, last, start, stop in reversed(difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes()):
+        if kind == "equal":
+            continue
+        shared = min(last - first, stop - start)
+        operations.extend({"op": "remove", "path": f"{path}/{number}"} for number in reversed(range(first + shared, last)))
+        operations.extend({"op": "add", "path": f"{path}/{first + shared}", "value": value} for value in reversed(new[start + shared : stop]))
+        for offset in range(shared):
+            operations.extend(json_patch(old[first + offset], new[start + offset], f"{path}/{first + offset}"))
     return operations
 
 
