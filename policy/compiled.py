@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
-from policy.build import Source, build
+from policy.build import build
+from policy.build_reading import Source
 from policy.conditions import Path
 from policy.pack import Pack, Place
 

@@ -141,7 +141,7 @@ class Evaluation(PlanStates):
                 decision.reason = self._gate_reason(engine)
             else:
                 decision.reason = choice.reason()
-            if engine.state == "on" and engine.built not in ("unfused", "fused"):
+            if engine.state == "on" and engine.built != "unfused":
                 # what comes out unfused by itself needs no words: they would only repeat it
                 decision.switches = choice.turn_off()
             return

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
-from policy.build import Source, build
+from policy.build import build
+from policy.build_reading import Source
 from policy.conditions import Path
 from policy.facts import plain
 from policy.pack import Pack, Place, did_you_mean

@@ -142,9 +142,9 @@ def unlike(engine: str, version: str | None, before: Sequence[str], after: Seque
 # --- the commands of launches in files ---
 
 
-def entries(folder: Path) -> Iterator[tuple[str, str, str]]:
-    """Kind, name and text of every file, the launch records last."""
-    for line in (folder / "INDEX.jsonl").read_text().splitlines():
+def entries(folder: Path, every: int = 1) -> Iterator[tuple[str, str, str]]:
+    """Kind, name and text of every file (or of every so many), the launch records last."""
+    for line in (folder / "INDEX.jsonl").read_text().splitlines()[::every]:
         entry = json.loads(line)
         yield entry["kind"], str(folder / entry["file"]), (folder / entry["file"]).read_text()
     if (folder / "commands.jsonl").exists():
@@ -164,8 +164,8 @@ def summary(verdict: Verdict) -> dict[str, tuple[str, str | None]]:
     return {decision.fusion: (decision.state, decision.chosen.id if decision.chosen is not None and decision.state == "on" else None) for decision in verdict.decisions}
 
 
-def score_commands(score: Score, pack: Pack, folder: Path, names: Sequence[str] = tuple(ASSUMPTIONS)) -> None:
-    for kind, name, text in entries(folder):
+def score_commands(score: Score, pack: Pack, folder: Path, names: Sequence[str] = tuple(ASSUMPTIONS), every: int = 1) -> None:
+    for kind, name, text in entries(folder, every):
         for found in find_launches(text, name).launches:
             score.counts[f"launches: {found.engine}"] += 1
             for title in names:
@@ -216,9 +216,9 @@ def read_again(pack: Pack, resolution: Resolution, assumed: Assumed) -> str:
 # --- the files ---
 
 
-def score_files(score: Score, folder: Path) -> None:
+def score_files(score: Score, folder: Path, every: int = 1) -> None:
     """Every file with launches: flags and a variable written into all of its launches, and read again."""
-    for kind, name, text in entries(folder):
+    for kind, name, text in entries(folder, every):
         found = find_launches(text, name)
         if not found.launches or kind == "commands":
             continue

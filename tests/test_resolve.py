@@ -193,9 +193,9 @@ def test_recorded_command_lines() -> None:
     if not rows:
         pytest.skip("the recorded command lines (1311 changes) are not there; the forms above ran")
     score = Score()
-    score_recorded(score, rows[:: 1 if "--all-rows" in sys.argv else 2])
+    score_recorded(score, rows[::4])  # `python -m tests.score_round_trip` takes every row
     assert score.failures == []
-    assert score.counts["recorded: right"] > 500
+    assert score.counts["recorded: right"] > 250
 
 
 @pytest.mark.parametrize("name", ["sample", "corpus"])
@@ -204,10 +204,10 @@ def test_commands_of_files_decide_the_same(name: str, monkeypatch: pytest.Monkey
     if folder is None:
         pytest.skip("the corpus (158 files) is not there; the sample ran")
     score = Score()
-    score_commands(score, read_pack(), folder, list(score_round_trip.ASSUMPTIONS) if name == "sample" else ["vLLM: a hang", "SGLang: a hang"])
+    score_commands(score, read_pack(), folder, list(score_round_trip.ASSUMPTIONS) if name == "sample" else ["vLLM: a hang", "SGLang: a hang"], 1 if name == "sample" else 3)
     assert [text for text in score.failures if "the engine refuses the command as it stands" not in text] == []
     assert score.counts["commands: wrong"] == 0
-    assert sum(count for kind, count in score.counts.items() if kind.endswith(": right")) >= (40 if name == "sample" else 185)
+    assert sum(count for kind, count in score.counts.items() if kind.endswith(": right")) >= (40 if name == "sample" else 60)
 
 
 @pytest.mark.parametrize("name", ["sample", "corpus"])
@@ -216,11 +216,11 @@ def test_files_are_patched_and_read_again(name: str) -> None:
     if folder is None:
         pytest.skip("the corpus (158 files) is not there; the sample ran")
     score = Score()
-    score_files(score, folder)
+    score_files(score, folder, 1 if name == "sample" else 3)  # `python -m tests.score_round_trip` takes every file
     assert [text for text in score.failures if "wrong" in text.split(": ")[0]] == []
     written = {what: score.counts[f"files, {what}: written"] for what in ("flags", "variables")}
-    assert written["flags"] >= (15 if name == "sample" else 127)
-    assert written["variables"] >= (10 if name == "sample" else 119)
+    assert written["flags"] >= (15 if name == "sample" else 38)
+    assert written["variables"] >= (10 if name == "sample" else 38)
 
 
 # --- files by hand ---
@@ -365,4 +365,4 @@ def test_a_wrong_patch_would_be_seen() -> None:
     changes = list(wanted[0].flags)
     before = ["vllm", "serve", "m", "-cc", '{"mode": 3}']
     assert "changed" in unlike("vllm", "0.22.1", before, ["vllm", "serve", "m", "-cc.pass_config.fuse_allreduce_rms=false"], {}, changes)
-    assert "more than one form" in unlike("vllm", "0.22.1", ["vllm", "serve", "m", "-cc.mode=3"], ["vllm", "serve", "m", "-cc.mode=3", "--compilation-config", '{"mode": 3, "pass_config": {"fuse_allreduce_rms": false}}'], {}, changes)
+    assert "more than one form" in unlike("vllm", "0.22.1", before, [*before, "--compilation-config", '{"mode": 3, "pass_config": {"fuse_allreduce_rms": false}}'], {}, changes)

@@ -24,8 +24,8 @@ def run(options: argparse.Namespace) -> int:
     pack = common.load(options)
     if options.id is None:
         width = max((len(name) for name in pack.rules), default=0)
-        for name, rule in sorted(pack.rules.items()):
-            print(f"{name.ljust(width)}  {rule.effect:8}  {rule.title}")
+        for name, listed in sorted(pack.rules.items()):
+            print(f"{name.ljust(width)}  {listed.effect:8}  {listed.title}")
         return common.OK
     rule = pack.rules.get(options.id)
     if rule is None:

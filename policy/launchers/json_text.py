@@ -13,8 +13,10 @@ _SPACES = " \t\n\r"
 def edited_json(text: str, value: Mapping[str, Any]) -> str:
     """The text of an object with the values of `value`: what differs is replaced, what is new is added to its object.
     Raises `ValueError` where the text is no object or a key would have to go."""
+    colon = ": " if '": ' in text or ":" not in text else ":"
+    comma = ", " if ', "' in text or colon == ": " else ","
     edits: list[tuple[int, int, str]] = []
-    _differ(text, _skip(text, 0), value, edits, ", " if ', "' in text or "," not in text else ",", ": " if '": ' in text or ":" not in text else ":")
+    _differ(text, _skip(text, 0), value, edits, comma, colon)
     for start, end, new in sorted(edits, reverse=True):
         text = text[:start] + new + text[end:]
     return text
@@ -29,8 +31,9 @@ def _differ(text: str, start: int, value: Mapping[str, Any], edits: list[tuple[i
             _differ(text, begin, value[key], edits, comma, colon)
         elif held != value[key] or type(held) is not type(value[key]):
             edits.append((begin, stop, json.dumps(value[key], ensure_ascii=False)))
-    new = comma.join(f"{json.dumps(key)}{colon}{json.dumps(one, separators=(comma, colon), ensure_ascii=False)}" for key, one in value.items() if key not in members)
-    if new:
+    added = {key: one for key, one in value.items() if key not in members}
+    if added:
+        new = json.dumps(added, separators=(comma, colon), ensure_ascii=False)[1:-1]
         edits.append((end, end, f"{comma if members else ''}{new}"))
 
 

@@ -51,7 +51,9 @@ def run_cases(cases: list[dict[str, Any]], folder: Path, parallel: int = 3) -> d
 @pytest.fixture(scope="session")
 def fault_reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, Any]]]:
     pytest.importorskip("torch", reason="torch is not installed: the runtime's fault tests need it")
-    chosen = {item.callspec.params["fault_case"]["id"] for item in request.session.items if "fault_case" in getattr(getattr(item, "callspec", None), "params", {})}
+    chosen = {
+        item.callspec.params["fault_case"]["id"] for item in request.session.items if "fault_case" in getattr(getattr(item, "callspec", None), "params", {})
+    }
     cases = [case for case in selected(request.config) if case["id"] in chosen]
     reports = run_cases(cases, tmp_path_factory.mktemp("faults"))
     yield reports

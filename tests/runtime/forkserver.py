@@ -76,7 +76,15 @@ def supervise(case: dict[str, Any], folder: Path) -> dict[str, Any]:
             os.waitpid(pids[name], 0)
     outcomes = {name: json.loads((folder / f"rank-{name}.json").read_text()) for name in expected if (folder / f"rank-{name}.json").exists()}
     latched = sorted(path.name for path in (folder / "state").glob("latch-*.json")) if (folder / "state").is_dir() else []
-    return {"id": case["id"], "outcomes": outcomes, "statuses": statuses, "stopped": sorted(stopped), "leaked": leaked, "latched": len(latched), "log": log.read_text()[-3000:]}
+    return {
+        "id": case["id"],
+        "outcomes": outcomes,
+        "statuses": statuses,
+        "stopped": sorted(stopped),
+        "leaked": leaked,
+        "latched": len(latched),
+        "log": log.read_text()[-3000:],
+    }
 
 
 def reap(pids: dict[str, int], statuses: dict[str, str], stopped: set[str]) -> None:
@@ -108,7 +116,11 @@ def serve(folder: Path, parallel: int) -> None:
     def finish_one() -> None:
         pid, _ = os.wait()
         name, report = running.pop(pid)
-        text = report.read_text() if report.exists() else json.dumps({"id": name, "outcomes": {}, "statuses": {}, "stopped": [], "leaked": ["supervisor"], "latched": 0, "log": ""})
+        text = (
+            report.read_text()
+            if report.exists()
+            else json.dumps({"id": name, "outcomes": {}, "statuses": {}, "stopped": [], "leaked": ["supervisor"], "latched": 0, "log": ""})
+        )
         print(text, flush=True)
 
     for line in sys.stdin:

@@ -15,7 +15,9 @@ def write_library(folder: Path, version: str, group: bool = True, era: str | Non
     for file in (SOURCE / "flashinfer").rglob("*.py"):
         text = file.read_text(encoding="utf-8").replace("@ERA@", era)
         if not group:
-            text = text.replace("force_oneshot_support=False, group=None)", "force_oneshot_support=False)").replace("comm_backend, group)\n\n\ndef allreduce", "comm_backend, None)\n\n\ndef allreduce")
+            text = text.replace("force_oneshot_support=False, group=None)", "force_oneshot_support=False)").replace(
+                "comm_backend, group)\n\n\ndef allreduce", "comm_backend, None)\n\n\ndef allreduce"
+            )
         (folder / file.relative_to(SOURCE)).write_text(text, encoding="utf-8")
     kernels = folder / "flashinfer" / "data" / "aot" / "trtllm_comm"
     kernels.mkdir(parents=True, exist_ok=True)

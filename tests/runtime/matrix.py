@@ -34,10 +34,21 @@ def _phase_faults() -> Iterator[Fault]:
 
 def _library_faults() -> Iterator[Fault]:
     for at, kind, expect, everywhere in (
-        ("load", "exception", "unfused", False), ("load", "never", "unfused", False), ("load", "frozen", "unfused", False), ("load", "memory", "unfused", False),
-        ("create", "exception", "restart", False), ("create", "exception", "unfused", True), ("create", "never", "restart", False), ("create", "frozen", "restart", False),
-        ("created", "exception", "restart", False), ("created", "exception", "unfused", True), ("created", "never", "restart", True),
-        ("call", "exception", "restart", False), ("call", "exception", "unfused", True), ("call", "wrong", "unfused", False), ("call", "never", "restart", False),
+        ("load", "exception", "unfused", False),
+        ("load", "never", "unfused", False),
+        ("load", "frozen", "unfused", False),
+        ("load", "memory", "unfused", False),
+        ("create", "exception", "restart", False),
+        ("create", "exception", "unfused", True),
+        ("create", "never", "restart", False),
+        ("create", "frozen", "restart", False),
+        ("created", "exception", "restart", False),
+        ("created", "exception", "unfused", True),
+        ("created", "never", "restart", True),
+        ("call", "exception", "restart", False),
+        ("call", "exception", "unfused", True),
+        ("call", "wrong", "unfused", False),
+        ("call", "never", "restart", False),
     ):
         reaches = {"load": "static", "create": "build", "created": "build", "call": "verify"}[at]
         yield Fault(f"library-{at}-{kind}{'-everywhere' if everywhere else ''}", {"library_fault": {"at": at, "kind": kind}}, expect, reaches, everywhere)
@@ -46,22 +57,46 @@ def _library_faults() -> Iterator[Fault]:
 def _differences() -> Iterator[Fault]:
     yield Fault("no-adapter", {"adapter": False}, "unfused", "vote")
     for name, rank in (
-        ("version", {"library": "0.6.13"}), ("environment", {"environment": {"TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}}), ("digest", {"digest": "d2"}),
-        ("state", {"state": "off"}), ("max-tokens", {"consumer": {"max_tokens": 8}}), ("hidden-size", {"consumer": {"hidden_size": 64}}),
-        ("pdl", {"consumer": {"launch_with_pdl": True}}), ("accumulation", {"consumer": {"fp32_accumulation": False}}), ("one-shot", {"consumer": {"one_shot": False}}),
-        ("capability", {"machine": {"capability": (8, 0)}}), ("multiprocessors", {"machine": {"multiprocessors": 114}}), ("no-device", {"machine": {"platform": "cpu"}}),
-        ("node", {"machine": {"node": "another"}}), ("weight-dtype", {"consumer": {"norm_weight_dtype": "bfloat16"}}), ("memory", {"machine": {"memory_free": 64}}),
+        ("version", {"library": "0.6.13"}),
+        ("environment", {"environment": {"TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}}),
+        ("digest", {"digest": "d2"}),
+        ("state", {"state": "off"}),
+        ("max-tokens", {"consumer": {"max_tokens": 8}}),
+        ("hidden-size", {"consumer": {"hidden_size": 64}}),
+        ("pdl", {"consumer": {"launch_with_pdl": True}}),
+        ("accumulation", {"consumer": {"fp32_accumulation": False}}),
+        ("one-shot", {"consumer": {"one_shot": False}}),
+        ("capability", {"machine": {"capability": (8, 0)}}),
+        ("multiprocessors", {"machine": {"multiprocessors": 114}}),
+        ("no-device", {"machine": {"platform": "cpu"}}),
+        ("node", {"machine": {"node": "another"}}),
+        ("weight-dtype", {"consumer": {"norm_weight_dtype": "bfloat16"}}),
+        ("memory", {"machine": {"memory_free": 64}}),
     ):
         yield Fault(f"differs-{name}", rank, "unfused", "static")
 
 
 NONE = Fault("none", {}, "fused", "commit")
-FAULTS = (NONE, *_phase_faults(), *_library_faults(), *_differences())
+LEAVES = (  # processes that end right after their outcome, the store's host among them
+    Fault("leaves-fused", {"leaves": True}, "fused", "commit", everywhere=True),
+    Fault("leaves-unfused", {"leaves": True, "machine": {"platform": "cpu"}}, "unfused", "vote", everywhere=True),
+)
+FAULTS = (NONE, *LEAVES, *_phase_faults(), *_library_faults(), *_differences())
 LAYOUTS: dict[str, tuple[int, list[list[int]]]] = {
-    "2": (2, []), "3": (3, []), "4": (4, []), "2x2": (4, [[0, 1], [2, 3]]), "2x2-strided": (4, [[0, 2], [1, 3]]), "8": (8, []), "4x2": (8, [[0, 1, 2, 3], [4, 5, 6, 7]]),
+    "2": (2, []),
+    "3": (3, []),
+    "4": (4, []),
+    "2x2": (4, [[0, 1], [2, 3]]),
+    "2x2-strided": (4, [[0, 2], [1, 3]]),
+    "8": (8, []),
+    "4x2": (8, [[0, 1, 2, 3], [4, 5, 6, 7]]),
 }
 FACTORS: dict[str, tuple[Any, ...]] = {
-    "fault": FAULTS, "layout": tuple(LAYOUTS), "where": ("first", "last"), "store": ("host", "rank0"), "library": ("0.6.12", "0.7.4"),
+    "fault": FAULTS,
+    "layout": tuple(LAYOUTS),
+    "where": ("first", "last"),
+    "store": ("host", "rank0"),
+    "library": ("0.6.12", "0.7.4"),
 }
 
 
@@ -71,14 +106,22 @@ def case(fault: Fault, layout: str, where: str, store: str, library: str) -> dic
     faulty = range(size) if fault.everywhere else [0 if where == "first" else size - 1]
     deadline = [3.0, 2.0] if size <= 4 else [5.0, 3.5]
     return {
-        "id": f"{fault.name}@{layout}-{where}-{store}-{library}", "size": size, "groups": groups, "store": store, "library": library, "deadline": deadline,
-        "ranks": {str(rank): fault.rank for rank in faulty}, "fault": fault.name, "expect": expected(fault, layout), "allowed": sorted(allowed(fault, layout, store, where)),
+        "id": f"{fault.name}@{layout}-{where}-{store}-{library}",
+        "size": size,
+        "groups": groups,
+        "store": store,
+        "library": library,
+        "deadline": deadline,
+        "ranks": {str(rank): fault.rank for rank in faulty},
+        "fault": fault.name,
+        "expect": expected(fault, layout),
+        "allowed": sorted(allowed(fault, layout, store, where)),
     }
 
 
 def expected(fault: Fault, layout: str) -> str:
     """A WORLD of three is refused by the static check, so later phases never begin there."""
-    if layout == "3" and (fault.reaches not in EARLY or fault is NONE):
+    if layout == "3" and fault.reaches not in EARLY:
         return "unfused"
     return fault.expect
 
@@ -114,11 +157,20 @@ def _kind(fault: Fault) -> str:
     parts = fault.name.split("-")
     if parts[0] in PHASES:
         return "-".join(parts[1:])
-    return parts[0] if parts[0] in ("differs", "none", "no") else "-".join(["library", *parts[2:]])
+    return parts[0] if parts[0] in ("differs", "none", "no", "leaves") else "-".join(["library", *parts[2:]])
 
 
 #: Pairs of factors of which every pair of values occurs in the small set. `kind` with `layout` would alone take 70 cases.
-PAIRS = (("phase", "kind"), ("phase", "layout"), ("phase", "where"), ("kind", "where"), ("phase", "store"), ("layout", "store"), ("layout", "library"), ("phase", "library"))
+PAIRS = (
+    ("phase", "kind"),
+    ("phase", "layout"),
+    ("phase", "where"),
+    ("kind", "where"),
+    ("phase", "store"),
+    ("layout", "store"),
+    ("layout", "library"),
+    ("phase", "library"),
+)
 SMALL_DIFFERENCES = ("differs-version", "differs-environment", "differs-digest", "differs-max-tokens", "differs-state")
 
 
@@ -128,7 +180,9 @@ def pairwise() -> list[dict[str, Any]]:
     def possible(fault: Fault, layout: str, where: str, store: str, library: str) -> bool:
         if fault.name.startswith("differs") and (fault.name not in SMALL_DIFFERENCES or layout == "8"):
             return False
-        return layout not in ("2x2-strided", "4x2") and not (layout == "3" and fault.reaches not in EARLY) and runnable(case(fault, layout, where, store, library))
+        return (
+            layout not in ("2x2-strided", "4x2") and not (layout == "3" and fault.reaches not in EARLY) and runnable(case(fault, layout, where, store, library))
+        )
 
     def pairs(fault: Fault, layout: str, where: str, store: str, library: str) -> set[tuple[str, ...]]:
         values = {"phase": fault.reaches, "kind": _kind(fault), "layout": layout, "where": where, "store": store, "library": library}

@@ -92,6 +92,8 @@ def run_rank(case: dict[str, Any], rank: int, folder: Path) -> None:
     settled, elapsed, phases = settle_here(case, mine, rank, group, folder)
     content = {**settled.outcome.to_json(), "elapsed": elapsed, "phases": phases, "diagnosis": str(settled.diagnosis or ""), "checks": len(settled.checks)}
     write(folder / f"rank-{rank}.json", content)
+    if mine.get("leaves"):
+        os._exit(0)
     if settled.outcome.word == "restart":
         settled.exit_if_restart()
     wait_for(folder / "over", 60)

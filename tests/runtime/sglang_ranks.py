@@ -73,18 +73,32 @@ def run_rank(folder: Path, name: str, rank: int, tensor_parallel: int, pipeline_
     os.environ["FUSION_POLICY_STATE"] = str(folder / f"state-{name}")
     import flashinfer.comm as library
 
-    fusion._flashinfer_comm, fusion._create_allreduce_fusion_workspace, fusion._flashinfer_allreduce_unavailable = library, library.create_allreduce_fusion_workspace, False
+    fusion._flashinfer_comm, fusion._create_allreduce_fusion_workspace, fusion._flashinfer_allreduce_unavailable = (
+        library,
+        library.create_allreduce_fusion_workspace,
+        False,
+    )
 
     def groups(self: Any) -> None:
         size = tensor_parallel * pipeline_parallel
-        parallel_state.init_distributed_environment(world_size=size, rank=rank, local_rank=rank, distributed_init_method=f"tcp://127.0.0.1:{port}", backend="gloo")
+        parallel_state.init_distributed_environment(
+            world_size=size, rank=rank, local_rank=rank, distributed_init_method=f"tcp://127.0.0.1:{port}", backend="gloo"
+        )
         if "tensor_model_parallel_size" in inspect.signature(parallel_state.initialize_model_parallel).parameters:
             parallel_state.initialize_model_parallel(tensor_model_parallel_size=tensor_parallel, pipeline_model_parallel_size=pipeline_parallel, backend="gloo")
             return
         from sglang.srt.runtime_context import get_parallel  # later releases read the widths from the context
 
-        widths = {"tp_size": tensor_parallel, "pp_size": pipeline_parallel, "moe_ep_size": 1, "attn_dp_size": 1, "attn_cp_size": 1, "moe_dp_size": 1, "attn_dcp_size": 1,
-                  "shared_experts_tp_size": None}
+        widths = {
+            "tp_size": tensor_parallel,
+            "pp_size": pipeline_parallel,
+            "moe_ep_size": 1,
+            "attn_dp_size": 1,
+            "attn_cp_size": 1,
+            "moe_dp_size": 1,
+            "attn_dcp_size": 1,
+            "shared_experts_tp_size": None,
+        }
         with get_parallel().override(**widths):
             parallel_state.initialize_model_parallel(backend="gloo")
 
@@ -106,8 +120,12 @@ def run_rank(folder: Path, name: str, rank: int, tensor_parallel: int, pipeline_
     except RuntimeError:  # the engine's caller catches it and latches
         workspace = None
     report = {
-        "outcome": settled.outcome.word, "reason": str(settled.outcome.reason), "checks": len(settled.checks), "backend": resolved.flashinfer_allreduce_fusion_backend,
-        "unavailable": fusion.is_flashinfer_allreduce_unavailable(), "is_ours": workspace is not None and settled.workspace is not None and workspace is settled.workspace.raw,
+        "outcome": settled.outcome.word,
+        "reason": str(settled.outcome.reason),
+        "checks": len(settled.checks),
+        "backend": resolved.flashinfer_allreduce_fusion_backend,
+        "unavailable": fusion.is_flashinfer_allreduce_unavailable(),
+        "is_ours": workspace is not None and settled.workspace is not None and workspace is settled.workspace.raw,
         "span": None if workspace is None else dist.get_process_group_ranks(workspace.group),
     }
     (folder / f"{name}-{rank}.json").write_text(json.dumps(report))
@@ -121,10 +139,16 @@ def main(folder: Path, version: str, cases: list[str]) -> None:
 
     for case in cases:
         name, *numbers = case.split(":")
-        wait_for_ranks([
-            fork(lambda arguments=(folder, name, rank, *map(int, numbers[:2]), version, int(numbers[2])), port=port: run_rank(*arguments, port), folder / f"{name}-{rank}.log")  # type: ignore[misc]
-            for port in [free_port()] for rank in range(int(numbers[0]) * int(numbers[1]))
-        ])
+        wait_for_ranks(
+            [
+                fork(
+                    lambda arguments=(folder, name, rank, *map(int, numbers[:2]), version, int(numbers[2])), port=port: run_rank(*arguments, port),
+                    folder / f"{name}-{rank}.log",
+                )  # type: ignore[misc]
+                for port in [free_port()]
+                for rank in range(int(numbers[0]) * int(numbers[1]))
+            ]
+        )
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ from policy.runtime.plan import RuntimeRequestError
 ROOT = Path(__file__).resolve().parents[2]
 RELEASES = [
     (folder.name.split("-")[0], folder.name.split("-", 1)[1], folder)
-    for folder in sorted((ROOT / ".engines").glob("*-*")) if folder.name.split("-")[0] in ("vllm", "sglang")
+    for folder in sorted((ROOT / ".engines").glob("*-*"))
+    if folder.name.split("-")[0] in ("vllm", "sglang")
 ]
 
 

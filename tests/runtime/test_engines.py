@@ -34,8 +34,14 @@ def run(engine: str, version: str, library: str, folder: Path) -> Reports:
     plan = {"id": "trtllm", "library": "flashinfer", "backend": "trtllm", "scope": "tensor_parallel_group"}
     path = [str(write_library(folder / "library", library)), str(unpacked), str(ROOT)]
     environment = {
-        **os.environ, "PYTHONPATH": os.pathsep.join(path), "FUSION_POLICY_DECISION": json.dumps({"state": "on", "digest": "d1", "chosen_plan": plan}),
-        "FUSION_POLICY_DEADLINE": "60", "OMP_NUM_THREADS": "1", "RES_OPTIONS": "timeout:1 attempts:1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1",
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path),
+        "FUSION_POLICY_DECISION": json.dumps({"state": "on", "digest": "d1", "chosen_plan": plan}),
+        "FUSION_POLICY_DEADLINE": "60",
+        "OMP_NUM_THREADS": "1",
+        "RES_OPTIONS": "timeout:1 attempts:1",
+        "HF_HUB_OFFLINE": "1",
+        "VLLM_NO_USAGE_STATS": "1",
     }
     python = os.environ.get(f"FUSION_POLICY_{engine.upper()}_PYTHON", sys.executable)
     command = [python, "-m", f"tests.runtime.{engine}_ranks", str(folder), version, *CASES]

@@ -17,8 +17,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def preflight(*arguments: str, path: str = "") -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)])), "CUDA_VISIBLE_DEVICES": "", "RES_OPTIONS": "timeout:1 attempts:1"}
-    return subprocess.run([sys.executable, "-m", "policy.runtime.preflight", "--deadline", "20", *arguments], capture_output=True, text=True, env=environment, timeout=120, check=False)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)])),
+        "CUDA_VISIBLE_DEVICES": "",
+        "RES_OPTIONS": "timeout:1 attempts:1",
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "policy.runtime.preflight", "--deadline", "20", *arguments],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
 
 
 def test_without_gpu(tmp_path: Path) -> None:

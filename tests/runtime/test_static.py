@@ -34,7 +34,9 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-def fact(library: Library, machine: Machine = MACHINE, consumer: Consumer = CONSUMER, plan: WorkspacePlan | None = None, sizes: tuple[int, int] = (2, 2)) -> str | None:
+def fact(
+    library: Library, machine: Machine = MACHINE, consumer: Consumer = CONSUMER, plan: WorkspacePlan | None = None, sizes: tuple[int, int] = (2, 2)
+) -> str | None:
     found = refusal(Decision("d", plan=plan or WorkspacePlan()), [consumer], library, machine, *sizes)
     return None if found is None else found.fact
 
@@ -42,10 +44,19 @@ def fact(library: Library, machine: Machine = MACHINE, consumer: Consumer = CONS
 @pytest.mark.parametrize(
     ("version", "group", "sizes", "expected"),
     [
-        ("0.6.8.post1", False, (2, 2), None), ("0.6.8.post1", False, (2, 4), "packages.flashinfer-python"), ("0.6.10", False, (2, 2), None),
-        ("0.6.10", False, (2, 4), "packages.flashinfer-python"), ("0.6.10.post1", True, (2, 4), None), ("0.6.12", True, (2, 4), None),
-        ("0.6.12", False, (2, 4), "packages.flashinfer-python"), ("0.7.4", True, (2, 4), None), ("0.9.0", True, (2, 4), None),
-        ("0.9.0", False, (2, 4), "packages.flashinfer-python"), ("0.6.12", True, (3, 3), "group.size"), ("0.6.12", True, (6, 12), "group.size"), ("0.6.12", True, (16, 16), "consumer.one_shot"),
+        ("0.6.8.post1", False, (2, 2), None),
+        ("0.6.8.post1", False, (2, 4), "packages.flashinfer-python"),
+        ("0.6.10", False, (2, 2), None),
+        ("0.6.10", False, (2, 4), "packages.flashinfer-python"),
+        ("0.6.10.post1", True, (2, 4), None),
+        ("0.6.12", True, (2, 4), None),
+        ("0.6.12", False, (2, 4), "packages.flashinfer-python"),
+        ("0.7.4", True, (2, 4), None),
+        ("0.9.0", True, (2, 4), None),
+        ("0.9.0", False, (2, 4), "packages.flashinfer-python"),
+        ("0.6.12", True, (3, 3), "group.size"),
+        ("0.6.12", True, (6, 12), "group.size"),
+        ("0.6.12", True, (16, 16), "consumer.one_shot"),
     ],
 )
 def test_releases_and_sizes(library: Any, version: str, group: bool, sizes: tuple[int, int], expected: str | None) -> None:
@@ -55,10 +66,17 @@ def test_releases_and_sizes(library: Any, version: str, group: bool, sizes: tupl
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({}, None), ({"hidden_size": 4100}, "consumer.hidden_size"), ({"dtype": "float8_e4m3fn", "norm_weight_dtype": None}, "consumer.dtype"),
-        ({"norm_weight_dtype": "float32"}, "consumer.norm_weight_dtype"), ({"norm_weight_dtype": None}, None), ({"launch_with_pdl": True}, "consumer.launch_with_pdl"),
-        ({"dtype": "float32", "norm_weight_dtype": "float32"}, "consumer.dtype"), ({"dtype": "float32", "norm_weight_dtype": "float32", "one_shot": True}, None),
-        ({"one_shot": False, "max_tokens": 2}, "consumer.one_shot"), ({"hidden_size": 0}, "shapes"), ({"max_tokens": 1 << 20}, "shapes"),
+        ({}, None),
+        ({"hidden_size": 4100}, "consumer.hidden_size"),
+        ({"dtype": "float8_e4m3fn", "norm_weight_dtype": None}, "consumer.dtype"),
+        ({"norm_weight_dtype": "float32"}, "consumer.norm_weight_dtype"),
+        ({"norm_weight_dtype": None}, None),
+        ({"launch_with_pdl": True}, "consumer.launch_with_pdl"),
+        ({"dtype": "float32", "norm_weight_dtype": "float32"}, "consumer.dtype"),
+        ({"dtype": "float32", "norm_weight_dtype": "float32", "one_shot": True}, None),
+        ({"one_shot": False, "max_tokens": 2}, "consumer.one_shot"),
+        ({"hidden_size": 0}, "shapes"),
+        ({"max_tokens": 1 << 20}, "shapes"),
     ],
 )
 def test_shapes(library: Any, change: dict[str, Any], expected: str | None) -> None:
@@ -68,8 +86,14 @@ def test_shapes(library: Any, change: dict[str, Any], expected: str | None) -> N
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"platform": "cpu"}, "device.platform"), ({"platform": "rocm"}, "device.platform"), ({"mig": True}, "device.mig"), ({"capability": (8, 9)}, "device.compute_capability"),
-        ({"capability": (12, 0)}, "device.compute_capability"), ({"p2p": False}, "device.p2p"), ({"p2p": None}, None), ({"memory_free": 1 << 20}, "device.memory_free"),
+        ({"platform": "cpu"}, "device.platform"),
+        ({"platform": "rocm"}, "device.platform"),
+        ({"mig": True}, "device.mig"),
+        ({"capability": (8, 9)}, "device.compute_capability"),
+        ({"capability": (12, 0)}, "device.compute_capability"),
+        ({"p2p": False}, "device.p2p"),
+        ({"p2p": None}, None),
+        ({"memory_free": 1 << 20}, "device.memory_free"),
     ],
 )
 def test_devices(library: Any, change: dict[str, Any], expected: str | None) -> None:
@@ -88,9 +112,14 @@ def test_python_that_cannot_import_the_release(library: Any) -> None:
 @pytest.mark.parametrize(
     ("plan", "version", "sizes", "expected"),
     [
-        ({"backend": "auto"}, "0.7.4", (2, 2), "plan.backend"), ({"backend": "mnnvl"}, "0.7.4", (2, 2), "plan.backend"), ({"scope": "world"}, "0.7.4", (2, 4), "plan.scope"),
-        ({"scope": "world"}, "0.7.4", (2, 2), None), ({"passes": ("comm_backend",)}, "0.6.12", (2, 4), "plan.passes"), ({"passes": ("comm_backend",)}, "0.7.4", (2, 4), None),
-        ({"passes": ()}, "0.7.4", (2, 4), "plan.passes"), ({"passes": ()}, "0.7.4", (4, 4), None),
+        ({"backend": "auto"}, "0.7.4", (2, 2), "plan.backend"),
+        ({"backend": "mnnvl"}, "0.7.4", (2, 2), "plan.backend"),
+        ({"scope": "world"}, "0.7.4", (2, 4), "plan.scope"),
+        ({"scope": "world"}, "0.7.4", (2, 2), None),
+        ({"passes": ("comm_backend",)}, "0.6.12", (2, 4), "plan.passes"),
+        ({"passes": ("comm_backend",)}, "0.7.4", (2, 4), None),
+        ({"passes": ()}, "0.7.4", (2, 4), "plan.passes"),
+        ({"passes": ()}, "0.7.4", (4, 4), None),
     ],
 )
 def test_plans(library: Any, plan: dict[str, Any], version: str, sizes: tuple[int, int], expected: str | None) -> None:
@@ -136,7 +165,9 @@ def test_nothing_is_imported_by_the_static_check(tmp_path: Path) -> None:
         "m = Machine(platform='cuda', capability=(9, 0)); found = refusal(Decision('d'), [Consumer('t', 8192, 64)], installed(), m, 2, 4); assert found is None, found\n"
         "print([name for name in ('torch', 'flashinfer', 'pydantic') if name in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env={"PYTHONPATH": f"{folder}:{ROOT}", "PATH": "/usr/bin:/bin"}, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, env={"PYTHONPATH": f"{folder}:{ROOT}", "PATH": "/usr/bin:/bin"}, check=False
+    )
     assert done.stdout.strip() == "[]", done.stderr
 
 
@@ -156,8 +187,18 @@ def test_published_releases(release: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize(
     ("version", "value"),
-    [("0.5.3", None), ("0.6.9", "comm_backend"), ("0.6.10rc1", "world"), ("0.6.10", "world"), ("0.6.10.post1", "group"), ("0.6.15.dev20260701", "comm_backend"),
-     ("0.7.4.post1", "comm_backend"), ("0.7.5", None), ("0.0.0+unknown", None), ("0.6.12+cu130", "group")],
+    [
+        ("0.5.3", None),
+        ("0.6.9", "comm_backend"),
+        ("0.6.10rc1", "world"),
+        ("0.6.10", "world"),
+        ("0.6.10.post1", "group"),
+        ("0.6.15.dev20260701", "comm_backend"),
+        ("0.7.4.post1", "comm_backend"),
+        ("0.7.5", None),
+        ("0.0.0+unknown", None),
+        ("0.6.12+cu130", "group"),
+    ],
 )
 def test_breakpoints(version: str, value: str | None) -> None:
     data = product("flashinfer")
@@ -180,7 +221,9 @@ def test_requests_that_make_no_sense() -> None:
         Deadline(total=5, agree=6)
     with pytest.raises(RuntimeRequestError, match="digest"):
         Decision.from_json({"state": "on"})
-    read = Decision.from_json({"state": "on", "digest": "d", "chosen_plan": {"id": "trtllm", "library": "flashinfer", "backend": "trtllm", "scope": "tensor_parallel_group"}})
+    read = Decision.from_json(
+        {"state": "on", "digest": "d", "chosen_plan": {"id": "trtllm", "library": "flashinfer", "backend": "trtllm", "scope": "tensor_parallel_group"}}
+    )
     assert read.plan == WorkspacePlan()
     with pytest.raises(RuntimeRequestError, match="known: flashinfer"):
         product("flashinfr")

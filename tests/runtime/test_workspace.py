@@ -124,7 +124,11 @@ def test_a_captured_graph_forbids_teardown(library: Any, world: Any) -> None:
 def test_calls_that_would_poison_the_process_are_refused(library: Any, world: Any) -> None:
     workspace = build(library, world)
     good = torch.zeros(4, 32)
-    for x, weight, text in ((torch.zeros(0, 32), torch.ones(32), "empty"), (torch.zeros(17, 32), torch.ones(32), "do not fit"), (good, torch.ones(32).bfloat16(), "norm weight")):
+    for x, weight, text in (
+        (torch.zeros(0, 32), torch.ones(32), "empty"),
+        (torch.zeros(17, 32), torch.ones(32), "do not fit"),
+        (good, torch.ones(32).bfloat16(), "norm weight"),
+    ):
         with pytest.raises(ValueError, match=text):
             workspace.all_reduce_rms(x, x, weight, CONSUMER)
     assert workspace.fits(8, 64)
@@ -156,7 +160,9 @@ def test_timing_table(library: Any, world: Any) -> None:
     workspace.teardown()
 
 
-@pytest.mark.parametrize(("one_shot", "tokens", "expected"), [(True, 16, (1, 3, 16)), (False, 16, (3, 16)), (None, 2, (1, 2)), (False, 3, (3,)), (True, 1, (1,))])
+@pytest.mark.parametrize(
+    ("one_shot", "tokens", "expected"), [(True, 16, (1, 3, 16)), (False, 16, (3, 16)), (None, 2, (1, 2)), (False, 3, (3,)), (True, 1, (1,))]
+)
 def test_token_counts(one_shot: bool | None, tokens: int, expected: tuple[int, ...]) -> None:
     assert token_counts(Consumer("t", 32, tokens, one_shot=one_shot), 2, one_shot) == expected
 

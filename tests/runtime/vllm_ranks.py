@@ -19,8 +19,18 @@ from typing import Any
 from tests.runtime.forkserver import fork
 
 MODEL = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 4,
-    "num_hidden_layers": 4, "vocab_size": 128, "max_position_embeddings": 128, "rms_norm_eps": 1e-6, "torch_dtype": "bfloat16", "tie_word_embeddings": False,
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "num_hidden_layers": 4,
+    "vocab_size": 128,
+    "max_position_embeddings": 128,
+    "rms_norm_eps": 1e-6,
+    "torch_dtype": "bfloat16",
+    "tie_word_embeddings": False,
 }
 
 
@@ -41,7 +51,14 @@ def asked_workspace(version: str, size: int, hidden: int) -> Any:
     from vllm.distributed.parallel_state import get_tp_group
 
     group = get_tp_group()
-    arguments = {"world_size": size, "rank": group.rank_in_group, "max_token_num": 64, "hidden_dim": hidden, "dtype": torch.bfloat16, "group": group.device_group}
+    arguments = {
+        "world_size": size,
+        "rank": group.rank_in_group,
+        "max_token_num": 64,
+        "hidden_dim": hidden,
+        "dtype": torch.bfloat16,
+        "group": group.device_group,
+    }
     if version.startswith(("0.17", "0.18")):
         try:
             module.initialize_fi_ar_workspace(**arguments)
@@ -76,9 +93,14 @@ def run_rank(folder: Path, name: str, rank: int, tensor_parallel: int, pipeline_
         assert settled is not None
         workspace = asked_workspace(version, tensor_parallel, 64)
     report: dict[str, Any] = {
-        "outcome": settled.outcome.word, "reason": str(settled.outcome.reason), "checks": len(settled.checks), "before": before,
-        "fuse_allreduce_rms": config.compilation_config.pass_config.fuse_allreduce_rms, "standalone": os.environ.get("VLLM_ALLREDUCE_USE_FLASHINFER"),
-        "has_workspace": workspace is not None, "is_ours": workspace is not None and settled.workspace is not None and workspace is settled.workspace.raw,
+        "outcome": settled.outcome.word,
+        "reason": str(settled.outcome.reason),
+        "checks": len(settled.checks),
+        "before": before,
+        "fuse_allreduce_rms": config.compilation_config.pass_config.fuse_allreduce_rms,
+        "standalone": os.environ.get("VLLM_ALLREDUCE_USE_FLASHINFER"),
+        "has_workspace": workspace is not None,
+        "is_ours": workspace is not None and settled.workspace is not None and workspace is settled.workspace.raw,
         "span": None if workspace is None else dist.get_process_group_ranks(workspace.group),
     }
     (folder / f"{name}-{rank}.json").write_text(json.dumps(report))
@@ -111,10 +133,16 @@ def main(folder: Path, version: str, cases: list[str]) -> None:
 
     for case in cases:
         name, *numbers = case.split(":")
-        wait_for_ranks([
-            fork(lambda arguments=(folder, name, rank, *map(int, numbers[:2]), version, int(numbers[2])), port=port: run_rank(*arguments, port), folder / f"{name}-{rank}.log")  # type: ignore[misc]
-            for port in [free_port()] for rank in range(int(numbers[0]) * int(numbers[1]))
-        ])
+        wait_for_ranks(
+            [
+                fork(
+                    lambda arguments=(folder, name, rank, *map(int, numbers[:2]), version, int(numbers[2])), port=port: run_rank(*arguments, port),
+                    folder / f"{name}-{rank}.log",
+                )  # type: ignore[misc]
+                for port in [free_port()]
+                for rank in range(int(numbers[0]) * int(numbers[1]))
+            ]
+        )
 
 
 if __name__ == "__main__":

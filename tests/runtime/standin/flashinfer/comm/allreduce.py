@@ -41,12 +41,37 @@ class StandinWorkspace:
         del self.ipc_handles, self.mem_handles
 
 
-def create_allreduce_fusion_workspace(backend="auto", world_size=None, rank=None, max_token_num=None, hidden_dim=None, dtype=None, gpus_per_node=None, comm_backend=None, force_oneshot_support=False, group=None):
+def create_allreduce_fusion_workspace(
+    backend="auto",
+    world_size=None,
+    rank=None,
+    max_token_num=None,
+    hidden_dim=None,
+    dtype=None,
+    gpus_per_node=None,
+    comm_backend=None,
+    force_oneshot_support=False,
+    group=None,
+):
     assert backend == "trtllm", "the adapter never leaves the choice to the library"
     return StandinWorkspace(rank, world_size, max_token_num, hidden_dim, dtype, comm_backend, group)
 
 
-def allreduce_fusion(input, workspace, pattern, launch_with_pdl=False, trigger_completion_at_end=True, output=None, residual_out=None, norm_out=None, residual_in=None, rms_gamma=None, rms_eps=1e-6, use_oneshot=None, fp32_acc=False):
+def allreduce_fusion(
+    input,
+    workspace,
+    pattern,
+    launch_with_pdl=False,
+    trigger_completion_at_end=True,
+    output=None,
+    residual_out=None,
+    norm_out=None,
+    residual_in=None,
+    rms_gamma=None,
+    rms_eps=1e-6,
+    use_oneshot=None,
+    fp32_acc=False,
+):
     assert 0 < input.numel() <= workspace.capacity
     wrong = fault("call")
     total = input.float()
