@@ -24,6 +24,7 @@ COMMANDS = {
     "check": ("check", "load a pack, look for mistakes in it, and run the cases of its rules"),
     "rule": ("rule", "one rule as a page"),
     "docs": ("docs", "write the pages about a pack"),
+    "completion": ("completion", "words for the shell to complete"),
     "schema": ("schema", "write the JSON Schemas of the pack's files and of a launch"),
 }
 EPILOG = """\

@@ -286,7 +286,12 @@ INPUTS: dict[str, tuple[str, ...]] = {
     "packages_agree.flashinfer_jit_cache": (FLASHINFER, COMPANIONS[1]),
     "packages_agree.vendor_build": VENDORED,
     "device.name_says_h20": ("device.name", "device.compute_capability"),
-    "parallel.expert_parallel_size": ("parallel.expert_parallel", "parallel.tensor_parallel_size", "parallel.data_parallel_size", "traits.engine.expert_parallel_layout"),
+    "parallel.expert_parallel_size": (
+        "parallel.expert_parallel",
+        "parallel.tensor_parallel_size",
+        "parallel.data_parallel_size",
+        "traits.engine.expert_parallel_layout",
+    ),
     "parallel.moe_tensor_parallel_size": ("parallel.tensor_parallel_size", "parallel.expert_parallel_size"),
     "device.all_gpus_visible": ("device.gpus_per_node", "device.gpus_on_host"),
     "load.message_bytes": ("load.tokens", "model.hidden_size", "model.dtype"),
@@ -309,5 +314,12 @@ INPUTS: dict[str, tuple[str, ...]] = {
         "parallel.trainer_world_size",
         "engine.executor",
     ),
-    "parallel.nodes_spanned": ("parallel.nodes", "parallel.tensor_parallel_size", "parallel.pipeline_parallel_size", "device.gpus_per_node", "engine.executor", "traits.engine.group_placement"),
+    "parallel.nodes_spanned": (
+        "parallel.nodes",
+        "parallel.tensor_parallel_size",
+        "parallel.pipeline_parallel_size",
+        "device.gpus_per_node",
+        "engine.executor",
+        "traits.engine.group_placement",
+    ),
 }

@@ -52,7 +52,7 @@ class Whole:
 
     def taken(self, fusion: Fusion, plan: Plan) -> Condition:
         """Where somebody would build a plan: the adapter, an engine by itself, an engine that is told to."""
-        return self._once(("taken", fusion.id, plan.id), lambda: _taken(self.pack, fusion, plan))
+        return self._once(("taken", fusion.id, plan.id), lambda: taken(self.pack, fusion, plan))
 
     def _once(self, key: tuple[str, ...], make: Callable[[], Condition]) -> Condition:
         held = self._made.get(key)
@@ -61,7 +61,8 @@ class Whole:
         return held
 
 
-def _taken(pack: Pack, fusion: Fusion, plan: Plan) -> Condition:
+def taken(pack: Pack, fusion: Fusion, plan: Plan) -> Condition:
+    """Where somebody would build a plan."""
     ways: list[Condition] = []
     builder = pack.fact("runtime.builder")
     if builder is not None:

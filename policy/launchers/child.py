@@ -96,7 +96,9 @@ def _next_signal() -> tuple[int, bool]:
     waited = {*PASSED, signal.SIGCHLD}
     if hasattr(signal, "sigwaitinfo"):
         information = signal.sigwaitinfo(waited)
-        return information.si_signo, information.si_code == _FROM_KERNEL
+        # of a terminal that goes away only the leader of its session is told
+        told_alone = information.si_signo == signal.SIGHUP and os.getsid(0) == os.getpid()
+        return information.si_signo, information.si_code == _FROM_KERNEL and not told_alone
     number = signal.sigwait(waited)
     return number, number in (signal.SIGINT, signal.SIGQUIT) and sys.stdin.isatty()
 

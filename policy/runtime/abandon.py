@@ -62,7 +62,7 @@ class Job(Generic[Result]):
 
 
 class Servant:
-    """A thread that makes one call after another for its owner; after one call past its limit it is left behind."""
+    """A thread that makes one call after another for whoever made it; after one call past its limit it is left behind."""
 
     def __init__(self, name: str) -> None:
         self._jobs: queue.SimpleQueue[tuple[Callable[[], Any], queue.SimpleQueue[tuple[bool, Any]]] | None] = queue.SimpleQueue()

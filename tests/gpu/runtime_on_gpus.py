@@ -89,11 +89,13 @@ class Bench:
         processes: list[subprocess.Popen[bytes]] = []
         logs = []
         for rank in range(size):
-            environment = {**os.environ, **ENVIRONMENT, **settings.get("environment", {}), "PYTHONPATH": self.path_for(release), "FUSION_POLICY_STATE": str(folder / "state")}
+            environment = {**os.environ, **ENVIRONMENT, **settings.get("environment", {}), "PYTHONPATH": self.path_for(release)}
+            environment["FUSION_POLICY_STATE"] = str(folder / "state")
             environment |= {"RANK": str(rank), "WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "GPUS": str(self.gpus)}
             log = (folder / f"log-{rank}.txt").open("wb")
             logs.append(log)
-            command = [sys.executable, str(Path(__file__).resolve()), "--worker", json.dumps({"name": name, "release": release, "folder": str(folder), **settings})]
+            case = json.dumps({"name": name, "release": release, "folder": str(folder), **settings})
+            command = [sys.executable, str(Path(__file__).resolve()), "--worker", case]
             processes.append(subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, cwd=folder))
         until = begun + seconds
         while time.monotonic() < until and any(process.poll() is None for process in processes):
@@ -225,7 +227,8 @@ def preflight(bench: Bench, release: str) -> None:
     rank: dict[str, Any] = {"state": "no report", "exit": process.returncode, "error": errors[-1200:] if process.returncode else ""}
     if report.exists():
         document = json.loads(report.read_text())
-        rank |= {"state": document["outcome"], "outcome": document["outcome"], "reason": document["reason"]["text"], "seen": {**document["facts"], "timings": len(document["timings"])}}
+        rank |= {"state": document["outcome"], "outcome": document["outcome"], "reason": document["reason"]["text"]}
+        rank["seen"] = {**document["facts"], "timings": len(document["timings"])}
     bench.note({"case": "preflight", "release": release, "seconds": round(time.monotonic() - begun, 1), "ranks": {0: rank}})
 
 
@@ -298,7 +301,8 @@ def pairs(world: int) -> Any:
 
 
 def told(settled: Any, report: dict[str, Any]) -> None:
-    report |= {"outcome": settled.outcome.word, "reason": str(settled.outcome.reason), "cost": dict(settled.outcome.seconds), "details": settled.outcome.details}
+    outcome = settled.outcome
+    report |= {"outcome": outcome.word, "reason": str(outcome.reason), "cost": dict(outcome.seconds), "details": outcome.details}
     if settled.diagnosis is not None:
         report["diagnosis"] = str(settled.diagnosis)
 
@@ -406,7 +410,8 @@ class Decoder:
         for layer in layers:
             base = 100 * (layer + 1)
             queries = [weights(base + part, hidden, hidden, 1) for part in range(3)]
-            self.blocks[layer] = (*queries, weights(base + 4, hidden, hidden, 0), weights(base + 5, hidden, 4 * hidden, 1), weights(base + 6, 4 * hidden, hidden, 0))
+            out, up, down = weights(base + 4, hidden, hidden, 0), weights(base + 5, hidden, 4 * hidden, 1), weights(base + 6, 4 * hidden, hidden, 0)
+            self.blocks[layer] = (*queries, out, up, down)
         shape = (self.heads, steps, self.width)
         self.cache = {layer: (torch.zeros(shape, dtype=dtype, device="cuda"), torch.zeros(shape, dtype=dtype, device="cuda")) for layer in layers}
         self.position = torch.zeros(1, dtype=torch.long, device="cuda")
@@ -630,8 +635,9 @@ def past(case: dict[str, Any], report: dict[str, Any], save: Any) -> None:
     report["seen"] = "never came back from creation"
     save()
     try:
-        workspace = comm.create_allreduce_fusion_workspace(backend="trtllm", world_size=2, rank=rank % 2, max_token_num=256, hidden_dim=4096, dtype=torch.bfloat16,
-                                                           **({"comm_backend": torch_backend(group)} if case["release"] < "0.6.15" else {}))
+        unscoped = {"comm_backend": torch_backend(group)} if case["release"] < "0.6.15" else {}
+        shape = {"world_size": 2, "rank": rank % 2, "max_token_num": 256, "hidden_dim": 4096, "dtype": torch.bfloat16}
+        workspace = comm.create_allreduce_fusion_workspace(backend="trtllm", **shape, **unscoped)
     except Exception as error:
         report["seen"] = f"{type(error).__name__} after {time.monotonic() - begun:.0f} s"
         return
@@ -642,7 +648,8 @@ def past(case: dict[str, Any], report: dict[str, Any], save: Any) -> None:
     for call in range(5):
         x = torch.randn(64, 4096, generator=torch.Generator().manual_seed(100 * call + rank)).bfloat16().cuda()
         residual, weight, out, new = torch.zeros_like(x), torch.ones(4096, dtype=x.dtype, device="cuda"), torch.empty_like(x), torch.empty_like(x)
-        comm.allreduce_fusion(input=x, workspace=workspace, pattern=comm.AllReduceFusionPattern.kARResidualRMSNorm, residual_in=residual, residual_out=new, norm_out=out, rms_gamma=weight, use_oneshot=True)
+        tensors = {"input": x, "residual_in": residual, "residual_out": new, "norm_out": out, "rms_gamma": weight}
+        comm.allreduce_fusion(workspace=workspace, pattern=comm.AllReduceFusionPattern.kARResidualRMSNorm, use_oneshot=True, **tensors)
         finish(time.monotonic() + 12, "the kernel")
         other = torch.randn(64, 4096, generator=torch.Generator().manual_seed(100 * call + (rank ^ 1))).bfloat16().cuda()
         total = x.float() + other.float()

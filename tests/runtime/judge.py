@@ -30,9 +30,9 @@ def judge(case: dict[str, Any], report: dict[str, Any]) -> list[str]:
         if name in outcomes or case["ranks"].get(name, {}).get("adapter") is False:
             continue
         status = report["statuses"].get(name)
-        if name not in case["ranks"] or not (status == "SIGKILL" or (status == "exit 1" and "frozen" in case["fault"])):
-            if not (status == "SIGKILL" and case["store"] == "rank0" and rank == 0 and "store-" in case["fault"]):
-                defects.append(f"rank {name} has no outcome ({status})")
+        faulty = name in case["ranks"] or (case["store"] == "rank0" and rank == 0 and "store-" in case["fault"])
+        if not faulty or not (status == "SIGKILL" or (status == "exit 1" and "frozen" in case["fault"])):
+            defects.append(f"rank {name} has no outcome ({status})")
     if report["leaked"]:
         defects.append(f"left behind: {', '.join(report['leaked'])}")
     if words == {"restart"} and not report["latched"]:

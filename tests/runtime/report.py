@@ -28,9 +28,8 @@ def table(cases: list[dict[str, Any]], reports: dict[str, dict[str, Any]], mode:
     words = Counter(outcome["outcome"] for report in reports.values() for outcome in report["outcomes"].values())
     latest = max((over(case, reports[case["id"]]) for case in cases), default=0.0)
     lines = [HEAD.format(mode=mode)]
-    lines.append(
-        f"{len(cases)} cases, {len(defective)} of them broke a rule. Outcomes of ranks: {', '.join(f'{count} {word}' for word, count in sorted(words.items()))}. "
-    )
+    counted = ", ".join(f"{count} {word}" for word, count in sorted(words.items()))
+    lines.append(f"{len(cases)} cases, {len(defective)} of them broke a rule. Outcomes of ranks: {counted}. ")
     lines.append(f"Latest outcome of a surviving rank: {latest:+.1f} s against its deadline (allowed {SLACK:+.0f} s). ")
     lines.append(f"Processes left behind: {sum(len(report['leaked']) for report in reports.values())}.\n\n")
     lines.append("| fault | must lead to | " + " | ".join(LAYOUTS) + " |\n|" + "---|" * (len(LAYOUTS) + 2) + "\n")

@@ -8,6 +8,7 @@ Packages that the engine imports and that have no part in this are empty modules
 
 from __future__ import annotations
 
+import functools
 import importlib.abc
 import importlib.machinery
 import inspect
@@ -139,16 +140,13 @@ def main(folder: Path, version: str, cases: list[str]) -> None:
 
     for case in cases:
         name, *numbers = case.split(":")
-        wait_for_ranks(
-            [
-                fork(
-                    lambda arguments=(folder, name, rank, *map(int, numbers[:2]), version, int(numbers[2])), port=port: run_rank(*arguments, port),
-                    folder / f"{name}-{rank}.log",
-                )  # type: ignore[misc]
-                for port in [free_port()]
-                for rank in range(int(numbers[0]) * int(numbers[1]))
-            ]
-        )
+        tensor_parallel, pipeline_parallel, faulty = map(int, numbers)
+        port = free_port()
+        ranks = [
+            functools.partial(run_rank, folder, name, rank, tensor_parallel, pipeline_parallel, version, faulty, port)
+            for rank in range(tensor_parallel * pipeline_parallel)
+        ]
+        wait_for_ranks([fork(work, folder / f"{name}-{rank}.log") for rank, work in enumerate(ranks)])
 
 
 if __name__ == "__main__":

@@ -161,8 +161,10 @@ def test_absent_and_broken_libraries(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_nothing_is_imported_by_the_static_check(tmp_path: Path) -> None:
     folder = write_library(tmp_path, "0.7.4")
     code = (
-        "import sys; from policy.runtime import Consumer, Decision, settle; from policy.runtime.static import refusal; from policy.runtime.library import installed; from policy.runtime.machine import Machine\n"
-        "m = Machine(platform='cuda', capability=(9, 0)); found = refusal(Decision('d'), [Consumer('t', 8192, 64)], installed(), m, 2, 4); assert found is None, found\n"
+        "import sys; from policy.runtime import Consumer, Decision, settle; from policy.runtime.static import refusal\n"
+        "from policy.runtime.library import installed; from policy.runtime.machine import Machine\n"
+        "m = Machine(platform='cuda', capability=(9, 0)); found = refusal(Decision('d'), [Consumer('t', 8192, 64)], installed(), m, 2, 4)\n"
+        "assert found is None, found\n"
         "print([name for name in ('torch', 'flashinfer', 'pydantic') if name in sys.modules])"
     )
     done = subprocess.run(

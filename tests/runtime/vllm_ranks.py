@@ -7,6 +7,7 @@ The engine is imported once and the ranks are forked. Every case leaves `FOLDER/
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import signal
@@ -133,16 +134,13 @@ def main(folder: Path, version: str, cases: list[str]) -> None:
 
     for case in cases:
         name, *numbers = case.split(":")
-        wait_for_ranks(
-            [
-                fork(
-                    lambda arguments=(folder, name, rank, *map(int, numbers[:2]), version, int(numbers[2])), port=port: run_rank(*arguments, port),
-                    folder / f"{name}-{rank}.log",
-                )  # type: ignore[misc]
-                for port in [free_port()]
-                for rank in range(int(numbers[0]) * int(numbers[1]))
-            ]
-        )
+        tensor_parallel, pipeline_parallel, faulty = map(int, numbers)
+        port = free_port()
+        ranks = [
+            functools.partial(run_rank, folder, name, rank, tensor_parallel, pipeline_parallel, version, faulty, port)
+            for rank in range(tensor_parallel * pipeline_parallel)
+        ]
+        wait_for_ranks([fork(work, folder / f"{name}-{rank}.log") for rank, work in enumerate(ranks)])
 
 
 if __name__ == "__main__":

@@ -93,8 +93,8 @@ class Door:
             _set(holder, last, value)
         override = unfused.get("override")
         if override:
-            owner = getattr(importlib.import_module(override["module"]), override["function"])()
-            getattr(owner, override["method"])(override["source"], **override["fields"])
+            context = getattr(importlib.import_module(override["module"]), override["function"])()
+            getattr(context, override["method"])(override["source"], **override["fields"])
         os.environ.update(unfused.get("environment", {}))
         for latch in unfused.get("names", []):
             setattr(importlib.import_module(latch["module"]), latch["name"], latch["value"])

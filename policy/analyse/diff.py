@@ -1,0 +1,294 @@
+"""What changes, for which launches: between two packs, or from one release to another.
+
+Only where a part of a decision differs can the decision differ: those boxes are exact, and where there is none nothing
+changes for any launch. Inside each box launches are tried, first where the plan concerned can be taken on one side; a
+change is shown with the smallest launch that was decided on both sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from time import process_time
+from typing import Any
+
+from policy.analyse.boxes import Box, TooWideError, meet, merged, outside
+from policy.analyse.feasible import Feasible, concrete, declare, written
+from policy.analyse.outcomes import can_be_on, is_never_on
+from policy.analyse.sides import Compared, Side
+from policy.analyse.whole import taken
+from policy.conditions import All
+from policy.decision import Decision
+from policy.evaluate import evaluate
+from policy.launch import Launch
+from policy.pack import Pack
+from policy.values import Values
+
+#: Launches that are tried on each side of a box in which a part differs.
+TRIES = 8
+#: CPU seconds of a comparison where the caller names no budget.
+SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a comparison looks at: the state, the chosen plan, and the reason of an off."""
+
+    state: str
+    plan: str = ""
+    reason: str = ""
+
+    @staticmethod
+    def of(decision: Decision | None) -> Outcome:
+        """The outcome of a decision; `no such fusion` where there is none."""
+        if decision is None:
+            return Outcome("no such fusion")
+        plan = decision.chosen.id if decision.state == "on" and decision.chosen is not None else ""
+        return Outcome(decision.state, plan, "" if decision.state == "on" else decision.reason.id or decision.reason.kind)
+
+    def __str__(self) -> str:
+        return f"{self.state}{f' with {self.plan}' if self.plan else ''}{f' because of {self.reason}' if self.reason else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One region in which a fusion is decided otherwise, the parts that differ there, and a launch of it."""
+
+    fusion: str
+    facts: Mapping[str, Values]
+    before: Outcome
+    after: Outcome
+    parts: tuple[str, ...]
+    witness: Mapping[str, Any] | None
+    alone_before: str = ""
+    alone_after: str = ""
+
+    @property
+    def kind(self) -> str:
+        """What sort of change it is: lost, gained, plan, reason, or other."""
+        if self.before.state == "on" != self.after.state:
+            return "lost"
+        if self.after.state == "on" != self.before.state:
+            return "gained"
+        return "plan" if self.before.plan != self.after.plan else "reason" if self.before.state == self.after.state else "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A given launch that is decided otherwise."""
+
+    launch: str
+    fusion: str
+    before: Outcome
+    after: Outcome
+    alone_before: str
+    alone_after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Every change found. `unexamined` counts the boxes, by fusion, that the budget left undecided."""
+
+    old: str
+    new: str
+    posture: str
+    changes: tuple[Change, ...]
+    hits: tuple[Hit, ...] = ()
+    unexamined: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything was looked at."""
+        return not self.unexamined
+
+
+def diff(
+    old: Pack, new: Pack, launches: Sequence[tuple[str, Launch]] = (), fusions: Sequence[str] | None = None, posture: str = "safe", seconds: float = SECONDS
+) -> Difference:
+    """What another pack changes. Launches are stated by name, and decided by both packs."""
+    sides = [Side(f"{pack.name} {pack.version} ({pack.digest})", pack) for pack in (old, new)]
+    return compare(sides[0], sides[1], launches, fusions, posture, seconds)
+
+
+def upgrade(
+    pack: Pack,
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    launches: Sequence[tuple[str, Launch]] = (),
+    fusions: Sequence[str] | None = None,
+    posture: str = "safe",
+    seconds: float = SECONDS,
+) -> Difference:
+    """What other values of some facts change, such as `engine.version` (with `engine.name`) or a package's version. For
+    given launches only the facts that differ are set. Raises `ValueProblem`, KeyError for an unknown fact."""
+    changed = [fact for fact in after if before.get(fact) != after[fact]]
+    sides = [Side.of(pack, ", ".join(f"{fact} {one[fact]}" for fact in changed if fact in one), one) for one in (before, after)]
+    return compare(sides[0], sides[1], launches, fusions, posture, seconds, tuple(changed))
+
+
+def compare(
+    old: Side,
+    new: Side,
+    launches: Sequence[tuple[str, Launch]] = (),
+    fusions: Sequence[str] | None = None,
+    posture: str = "safe",
+    seconds: float = SECONDS,
+    changed: Sequence[str] | None = None,
+) -> Difference:
+    """Every change from one side to another."""
+    started = process_time()
+    names = [name for name in dict.fromkeys((*old.pack.fusions, *new.pack.fusions)) if fusions is None or name in fusions]
+    changes: list[Change] = []
+    unexamined: dict[str, int] = {}
+    for number, name in enumerate(names):
+        left = seconds - (process_time() - started)
+        search = _Search(Compared(old, new, (name,)), name, posture, left / (len(names) - number) if left > 0 else 0.0)
+        changes.extend(search.run())
+        if search.unexamined:
+            unexamined[name] = search.unexamined
+    hits = [hit for name, launch in launches for hit in _hits(old, new, name, launch, names, posture, changed)]
+    return Difference(old.name, new.name, posture, tuple(changes), tuple(hits), unexamined, process_time() - started)
+
+
+def _hits(old: Side, new: Side, name: str, launch: Launch, fusions: Sequence[str], posture: str, changed: Sequence[str] | None) -> Iterator[Hit]:
+    verdicts = []
+    for side in (old, new):
+        pinned = {fact: values for fact, values in side.pinned.items() if changed is None or fact in changed}
+        wanted = [fusion for fusion in fusions if fusion in side.pack.fusions]
+        verdict = evaluate(side.pack, launch.with_facts(side.pack, pinned) if pinned else launch, posture, wanted)
+        verdicts.append({decision.fusion: decision for decision in verdict.decisions})
+    for fusion in fusions:
+        before, after = (verdict.get(fusion) for verdict in verdicts)
+        if Outcome.of(before) != Outcome.of(after) or alone(before) != alone(after):
+            yield Hit(name, fusion, Outcome.of(before), Outcome.of(after), alone(before), alone(after))
+
+
+def alone(decision: Decision | None) -> str:
+    """What the engine does by itself, in words."""
+    if decision is None:
+        return ""
+    state, built = decision.left_alone.state, decision.left_alone.built.replace("_", " ")
+    return f"on, {built}" if state == "on" else state
+
+
+class _Search:
+    """One fusion: the boxes in which a part differs, and launches of them that are decided otherwise."""
+
+    def __init__(self, compared: Compared, fusion: str, posture: str, seconds: float) -> None:
+        self.compared, self.fusion, self.posture = compared, fusion, posture
+        self.deadline = process_time() + seconds
+        self.space = compared.space
+        self.unexamined = 0
+
+    def run(self) -> list[Change]:
+        declare(self.space)
+        self.space.freeze()
+        self.feasible = Feasible(self.space)
+        by_part: dict[str, list[Box]] = {}
+        try:
+            for part, box in self.compared.differing(self.fusion):
+                by_part.setdefault(part, []).append(box)
+        except TooWideError:
+            self.unexamined += 1
+        if not by_part:
+            return []
+        self.sides = [On(self.compared, side, self.fusion, self.posture) for side in (self.compared.old, self.compared.new)]
+        changes: dict[tuple[str, str, str, str, str], Change] = {}
+        for number, (part, boxes) in enumerate(by_part.items()):
+            for box in merged(boxes, self.space.full):
+                if process_time() > self.deadline:
+                    self.unexamined += len(by_part) - number
+                    return list(changes.values())
+                for change in self._inside(part, box):
+                    key = (str(change.before), str(change.after), change.alone_before, change.alone_after, str(sorted(box.items())))
+                    held = changes.get(key)
+                    changes[key] = change if held is None else replace(held, parts=(*held.parts, part))
+        return list(changes.values())
+
+    def _inside(self, part: str, box: Box) -> Iterator[Change]:
+        """The changes found in one box in which a part differs, each kind once, with the smallest launch."""
+        seen: set[tuple[Outcome, Outcome]] = set()
+        plan = self.compared.plan_of(part)
+        for candidate in self._candidates(box, plan):
+            if process_time() > self.deadline:
+                self.unexamined += 1
+                return
+            narrowed = self.feasible.narrowed(candidate)
+            facts = concrete(self.feasible, self._ordinary(narrowed)) if narrowed is not None else None
+            if facts is None:
+                continue
+            outcome = self._outcome(written(facts))
+            if outcome[0] != outcome[1] and outcome not in seen:
+                seen.add(outcome)
+                witness = self._smallest(written(facts), outcome)
+                alone_now = [alone(side.decision(witness)) for side in self.sides]
+                yield Change(self.fusion, self.space.of_box(box), *outcome, (part,), witness, *alone_now)
+
+    def _candidates(self, box: Box, plan: str | None) -> Iterator[Box]:
+        """Parts of a box to try: where the plan concerned (any plan) can be taken on one side, then any part of it."""
+        for side in self.sides:
+            yield from islice(side.regions((box,), plan), TRIES)
+        part = self.feasible.part(box, ())
+        if part is not None:
+            yield part
+
+    def _outcome(self, facts: Mapping[str, Any]) -> tuple[Outcome, Outcome]:
+        before, after = (Outcome.of(side.decision(facts)) for side in self.sides)
+        return before, after
+
+    def _ordinary(self, box: Box) -> Box:
+        """The box with every other fact at its ordinary value, so that both sides can decide a launch of it."""
+        whole = dict(box)
+        pinned = {name for side in self.sides for name in side.side.pinned}
+        for name, full in self.space.full.items():
+            if name not in whole and full & (full - 1) and not self.feasible.bases(name) and name not in pinned:
+                tried = {**whole, name: self.feasible.bits(name, full)[0]}
+                if self.feasible.narrowed(tried, sure=False) is not None:
+                    whole = tried
+        return whole
+
+    def _smallest(self, facts: dict[str, Any], outcome: tuple[Outcome, Outcome]) -> dict[str, Any]:
+        """The launch without the facts that the outcomes do not need."""
+        for name in sorted(facts):
+            fewer = {other: value for other, value in facts.items() if other != name}
+            if self._outcome(fewer) == outcome:
+                facts = fewer
+        return facts
+
+
+class On:
+    """One side of a comparison: where a plan can be taken, as boxes, and the decision about a launch."""
+
+    def __init__(self, compared: Compared, side: Side, fusion: str, posture: str) -> None:
+        self.compared, self.side, self.posture, self.full = compared, side, posture, compared.space.full
+        self.fusion = side.pack.fusions.get(fusion)
+        self.plans: list[tuple[str, list[Box], list[Box]]] = []
+        if self.fusion is None:
+            return
+        on, never = can_be_on(side.pack, self.fusion, posture), is_never_on(side.pack, self.fusion)
+        off = compared.boxes(side, never, may=True)
+        for plan in self.fusion.plans:
+            admitted = All((plan.call, *plan.needs, taken(side.pack, self.fusion, plan), on))
+            denied = [box for rule in side.pack.rules_for(plan) if rule.effect == "exclude" for box in compared.boxes(side, rule.when, may=True)]
+            self.plans.append((plan.id, compared.boxes(side, admitted, may=False), [*denied, *off]))
+
+    def regions(self, within: Sequence[Box], plan: str | None = None) -> Iterator[Box]:
+        """Where a plan (the one named) can be taken, inside some boxes: one part of each."""
+        for id, boxes, denied in self.plans:
+            if plan in (None, id):
+                for box in boxes:
+                    for other in within:
+                        met = meet(box, other)
+                        found = outside(met, denied, self.full) if met is not None else None
+                        if found is not None:
+                            yield found
+
+    def decision(self, facts: Mapping[str, Any]) -> Decision | None:
+        """The decision about a launch on this side."""
+        if self.fusion is None:
+            return None
+        launch = Launch.of(self.side.pack, {name: value for name, value in written(facts).items() if self.side.pack.fact(name) is not None})
+        pinned = launch.with_facts(self.side.pack, self.side.pinned)
+        return evaluate(self.side.pack, pinned, self.posture, (self.fusion.id,))[self.fusion.id]
