@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -70,14 +71,14 @@ def headline(decision: Decision) -> str:
         return f"{name} is on and comes out {decision.left_alone.built.replace('_', ' ')} because of {reason.id}: {reason.title}"
     if decision.state == "on":
         plan = decision.chosen
-        how = f"{plan.backend or plan.library}, {plan.scope.replace('_', ' ')}" if plan else ""
+        how = ", ".join(part for part in (plan.backend or plan.library, plan.scope.replace("_", " ")) if part) if plan else ""
         tail = f": {how}" if how else ""
         provisional = f" (provisional: presumes {', '.join(decision.provisional)})" if decision.provisional else ""
         switch = f", by {', '.join(switch.text for switch in decision.switches)}" if decision.switches else ""
-        better = f"; better with {' or '.join(decision.better)}, if {', '.join(decision.unknown_facts) or 'it can be built'}" if decision.better else ""
+        better = f"; better with {' or '.join(decision.better)}, if {few(decision.unknown_facts, 3) or 'it can be built'}" if decision.better else ""
         return f"{name} is on{tail}{switch}{provisional}{better}"
     if decision.state == "undetermined":
-        return f"{name} is undetermined: {reason.title}" + (f"; not known: {', '.join(decision.unknown_facts)}" if decision.unknown_facts else "")
+        return f"{name} is undetermined: {reason.title}" + (f"; not known: {few(likeliest(decision), 4)}" if decision.unknown_facts else "")
     because = {
         "asked": "because you asked for it",
         "needs": "because something it needs is missing",
@@ -86,9 +87,23 @@ def headline(decision: Decision) -> str:
         "unwanted": "because it is not worth having here",
         "unknown": "because",
     }.get(reason.kind, f"because of {reason.id}")
+    missed = " (it could be on: --posture fast)" if decision.audit == "missed" and decision.posture == "safe" else ""
     detail = _detail(reason.findings) if reason.kind in ("gate", "needs", "unwanted") else reason.title
     conflict = " (conflict: it was asked for)" if decision.conflict else ""
-    return f"{name} is off {because}{' ' if reason.kind == 'unknown' else ': '}{detail or reason.title}{conflict}"
+    return f"{name} is off {because}{' ' if reason.kind == 'unknown' else ': '}{detail or reason.title}{conflict}{missed}"
+
+
+def few(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def likeliest(decision: Decision) -> list[str]:
+    """The unknown facts, those first that most reasons wait for."""
+    waiting = Counter(finding.fact for state in decision.able for one in state.because for finding in one.findings if finding.truth is None)
+    waiting.update(finding.fact for finding in decision.left_alone.findings if finding.truth is None)
+    return sorted(decision.unknown_facts, key=lambda name: (-waiting[name], name))
 
 
 def _detail(findings: Sequence[Finding]) -> str:
@@ -110,19 +125,24 @@ def quiet_line(decision: Decision, pack: Pack) -> str:
 
 def decision_sections(decision: Decision, pack: Pack, verbose: bool = False) -> list[Section]:
     """Everything about one decision, in the order a reader asks."""
-    sections = [_left_alone(decision, pack), _able(decision, pack, verbose), _answer(decision)]
-    sections.extend(section for section in (_flips(decision), _paste(decision), _warnings(decision), _unknown(decision, pack), _assuming(decision, pack), _evidence(decision, pack)) if section.rows)
+    sections = [_left_alone(decision, pack, verbose), _able(decision, pack, verbose), _answer(decision)]
+    rest = (_flips(decision), _paste(decision), _warnings(decision), _unknown(decision, pack, verbose), _assuming(decision, pack), _evidence(decision, pack))
+    sections.extend(section for section in rest if section.rows)
     return sections
 
 
-def _left_alone(decision: Decision, pack: Pack) -> Section:
+def _left_alone(decision: Decision, pack: Pack, verbose: bool) -> Section:
     alone = decision.left_alone
     words = {"on": "on", "off": "off", "dies": "the launch does not start", "unknown": "not known"}[alone.state]
     built = f", built: {alone.built.replace('_', ' ')}" if alone.state == "on" else ""
     plan = f" (plan {alone.engine_plan})" if alone.engine_plan and alone.state == "on" else ""
     section = Section("left alone, the engine")
     section.line(f"{words}{built}{plan}" + (f", by {alone.gate} in {shown_place(alone.place, pack)}" if alone.gate else ""))
-    _findings(section, alone.findings, 1)
+    findings = list(dict.fromkeys(alone.findings))
+    shown = findings if verbose or alone.state != "unknown" else findings[:6]
+    _findings(section, shown, 1)
+    if len(shown) < len(findings):
+        section.line(f"{len(findings) - len(shown)} more conditions (-v shows them)", 1)
     for note in alone.notes:
         section.line(f"note: {note}", 1)
     return section
@@ -135,14 +155,20 @@ def _able(decision: Decision, pack: Pack, verbose: bool) -> Section:
         if _other_call(state) and not verbose:
             others += 1
             continue
-        section.cells(state.plan.id, state.state, ", ".join(_reason_name(one) for one in state.because))
-        reasons = state.because if verbose else [one for one in state.because if one.truth is True][:2] or state.because
-        for one in reasons:
+        names = list(dict.fromkeys(_reason_name(one) for one in state.because))
+        section.cells(state.plan.id, state.state, ", ".join(names) if verbose else few(names, 4))
+        for one in state.because if verbose else _deciding(decision, state):
             section.line((one.title or one.id) + (f" ({one.evidence}; {shown_place(one.place, pack)})" if one.place else ""), 1)
             _findings(section, one.findings, 2)
     if others:
         section.line(f"{others} more that this builder's call does not make (-v shows them)")
     return section
+
+
+def _deciding(decision: Decision, state: PlanState) -> Sequence[Because]:
+    """The reasons worth a line: what excludes a plan, and what hides one where little is not known."""
+    sure = [one for one in state.because if one.truth is True]
+    return sure[:2] if sure else state.because if len(decision.unknown_facts) <= 3 else ()
 
 
 def _other_call(state: PlanState) -> bool:
@@ -188,12 +214,17 @@ def _warnings(decision: Decision) -> Section:
     return section
 
 
-def _unknown(decision: Decision, pack: Pack) -> Section:
+def _unknown(decision: Decision, pack: Pack, verbose: bool) -> Section:
     section = Section("not known")
-    for name in decision.unknown_facts:
+    names = likeliest(decision)
+    for name in names if verbose else names[:6]:
         fact = pack.fact(name)
         needed = sorted({state.plan.id for state in decision.able for one in state.because if one.truth is None and any(finding.fact == name and finding.truth is None for finding in one.findings)})
-        section.cells(name, fact.find_out if fact else "", f"needed by {', '.join(needed)}" if needed else "")
+        section.cells(name, fact.find_out if fact else "", f"needed by {few(needed, 3)}" if needed else "")
+    if not verbose and len(names) > 6:
+        section.line(f"{len(names) - 6} more (-v shows them)")
+    if names:
+        section.line(f"state one with --set {names[0]}=VALUE, the machine with --device NAME, or all with --facts FILE (`policy facts --format json` where it runs)")
     return section
 
 
@@ -249,7 +280,10 @@ def as_text(verdict: Verdict, pack: Pack, details: bool, verbose: bool = False, 
     launch = launch_section(verdict.launch)
     if launch.rows:
         lines.extend((paint(f"the launch: {verdict.launch.state}", "bold"), *_rows(launch), ""))
+    elsewhere = [] if details or verbose else [decision.fusion for decision in verdict.decisions if _is_elsewhere(decision)]
     for decision in interesting_first(verdict.decisions):
+        if decision.fusion in elsewhere:
+            continue
         lines.append(_painted_headline(decision, paint))
         if details:
             for section in decision_sections(decision, pack, verbose):
@@ -257,7 +291,16 @@ def as_text(verdict: Verdict, pack: Pack, details: bool, verbose: bool = False, 
                 lines.append(paint(section.title, "bold"))
                 lines.extend(_rows(section))
             lines.append("")
+    if elsewhere:
+        lines.append(f"{len(elsewhere)} more do not exist for this engine or platform (-v shows them)")
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _is_elsewhere(decision: Decision) -> bool:
+    """Whether a fusion is nothing that this engine or platform has."""
+    if decision.state != "off" or decision.asked is not None or decision.left_alone.state == "on":
+        return False
+    return not decision.left_alone.gate or (decision.reason.kind == "needs" and any(finding.fact == "device.platform" for finding in decision.reason.findings))
 
 
 def interesting_first(decisions: Iterable[Decision]) -> list[Decision]:

@@ -14,19 +14,22 @@ from time import process_time
 from typing import Any
 
 from policy.analyse.boxes import Box, TooWideError, meet, merged, outside
+from policy.analyse.cells import words
 from policy.analyse.feasible import Feasible, concrete, declare, written
 from policy.analyse.outcomes import can_be_on, is_never_on
+from policy.analyse.outlook import Inheriting
+from policy.analyse.relevant import required
 from policy.analyse.sides import Compared, Side
 from policy.analyse.whole import taken
 from policy.conditions import All
 from policy.decision import Decision
 from policy.evaluate import evaluate
-from policy.launch import Launch
+from policy.launch import Facts, Launch
 from policy.pack import Pack
 from policy.values import Values
 
 #: Launches that are tried on each side of a box in which a part differs.
-TRIES = 8
+TRIES = 3
 #: CPU seconds of a comparison where the caller names no budget.
 SECONDS = 30.0
 
@@ -63,6 +66,7 @@ class Change:
     witness: Mapping[str, Any] | None
     alone_before: str = ""
     alone_after: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def kind(self) -> str:
@@ -195,6 +199,8 @@ class _Search:
         if not by_part:
             return []
         self.sides = [On(self.compared, side, self.fusion, self.posture) for side in (self.compared.old, self.compared.new)]
+        pinned = {name for side in self.sides for name in side.side.pinned}
+        self.open = {name: full for name, full in self.space.full.items() if full & (full - 1) and name not in pinned and not self.feasible.bases(name)}
         changes: dict[tuple[str, str, str, str, str], Change] = {}
         for number, (part, boxes) in enumerate(by_part.items()):
             for box in merged(boxes, self.space.full):
@@ -216,15 +222,19 @@ class _Search:
                 self.unexamined += 1
                 return
             narrowed = self.feasible.narrowed(candidate)
-            facts = concrete(self.feasible, self._ordinary(narrowed)) if narrowed is not None else None
-            if facts is None:
+            found = concrete(self.feasible, self._ordinary(narrowed)) if narrowed is not None else None
+            if found is None:
                 continue
-            outcome = self._outcome(written(facts))
+            facts = written(found)
+            outcome = self._outcome(facts)
             if outcome[0] != outcome[1] and outcome not in seen:
                 seen.add(outcome)
-                witness = self._smallest(written(facts), outcome)
+                few = {name: value for name, value in facts.items() if name in narrowed} if narrowed is not None else facts
+                witness = self._smallest(few if self._outcome(few) == outcome else facts, outcome)
                 alone_now = [alone(side.decision(witness)) for side in self.sides]
-                yield Change(self.fusion, self.space.of_box(box), *outcome, (part,), witness, *alone_now)
+                where = self.space.of_box(box)
+                texts = {name: words(self.space.fact(name), values) for name, values in where.items()}
+                yield Change(self.fusion, where, *outcome, (part,), witness, alone_now[0], alone_now[1], texts)
 
     def _candidates(self, box: Box, plan: str | None) -> Iterator[Box]:
         """Parts of a box to try: where the plan concerned (any plan) can be taken on one side, then any part of it."""
@@ -240,21 +250,27 @@ class _Search:
 
     def _ordinary(self, box: Box) -> Box:
         """The box with every other fact at its ordinary value, so that both sides can decide a launch of it."""
+        usual = {name: self.feasible.bits(name, full)[0] for name, full in self.open.items() if name not in box}
+        whole = {**box, **usual}
+        if self.feasible.narrowed(whole, sure=False) is not None:
+            return whole
         whole = dict(box)
-        pinned = {name for side in self.sides for name in side.side.pinned}
-        for name, full in self.space.full.items():
-            if name not in whole and full & (full - 1) and not self.feasible.bases(name) and name not in pinned:
-                tried = {**whole, name: self.feasible.bits(name, full)[0]}
-                if self.feasible.narrowed(tried, sure=False) is not None:
-                    whole = tried
+        for name, bit in usual.items():
+            if self.feasible.narrowed({**whole, name: bit}, sure=False) is not None:
+                whole[name] = bit
         return whole
 
     def _smallest(self, facts: dict[str, Any], outcome: tuple[Outcome, Outcome]) -> dict[str, Any]:
-        """The launch without the facts that the outcomes do not need."""
-        for name in sorted(facts):
-            fewer = {other: value for other, value in facts.items() if other != name}
-            if self._outcome(fewer) == outcome:
-                facts = fewer
+        """The launch without the facts that the outcomes do not need; many are dropped at once as long as that works."""
+        size = len(facts)
+        while size:
+            names = sorted(facts)
+            for start in range(0, len(names), size):
+                dropped = set(names[start : start + size])
+                fewer = {name: value for name, value in facts.items() if name not in dropped}
+                if self._outcome(fewer) == outcome:
+                    facts = fewer
+            size //= 2
         return facts
 
 
@@ -286,9 +302,46 @@ class On:
                             yield found
 
     def decision(self, facts: Mapping[str, Any]) -> Decision | None:
-        """The decision about a launch on this side."""
+        """The decision about a launch on this side, as far as nothing is presumed."""
         if self.fusion is None:
             return None
-        launch = Launch.of(self.side.pack, {name: value for name, value in written(facts).items() if self.side.pack.fact(name) is not None})
-        pinned = launch.with_facts(self.side.pack, self.side.pinned)
-        return evaluate(self.side.pack, pinned, self.posture, (self.fusion.id,))[self.fusion.id]
+        launch = Launch.of(self.side.pack, {name: value for name, value in facts.items() if self.side.pack.fact(name) is not None})
+        evaluation = Inheriting(Facts(self.side.pack, launch.with_facts(self.side.pack, self.side.pinned)), self.posture)
+        decisions: dict[str, Decision] = {}
+        for one in required(self.side.pack, self.fusion):
+            decisions[one.id] = evaluation.decide(one, decisions)
+        return decisions[self.fusion.id]
+
+
+def as_json(found: Difference) -> dict[str, Any]:
+    """The stable keys of a difference."""
+    return {
+        "old": found.old,
+        "new": found.new,
+        "posture": found.posture,
+        "complete": found.complete,
+        "unexamined": dict(found.unexamined),
+        "changes": [
+            {
+                "fusion": change.fusion,
+                "kind": change.kind,
+                "before": str(change.before),
+                "after": str(change.after),
+                "left_alone": {"before": change.alone_before, "after": change.alone_after},
+                "where": dict(change.texts),
+                "parts": list(change.parts),
+                "witness": None if change.witness is None else dict(change.witness),
+            }
+            for change in found.changes
+        ],
+        "launches": [
+            {
+                "launch": hit.launch,
+                "fusion": hit.fusion,
+                "before": str(hit.before),
+                "after": str(hit.after),
+                "left_alone": {"before": hit.alone_before, "after": hit.alone_after},
+            }
+            for hit in found.hits
+        ],
+    }
