@@ -7,6 +7,7 @@ change is shown with the smallest launch that was decided on both sides.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -29,7 +30,7 @@ from policy.pack import Pack
 from policy.values import Values
 
 #: Launches that are tried on each side of a box in which a part differs.
-TRIES = 3
+TRIES = 6
 #: CPU seconds of a comparison where the caller names no budget.
 SECONDS = 30.0
 
@@ -294,12 +295,12 @@ class On:
         """Where a plan (the one named) can be taken, inside some boxes: one part of each."""
         for id, boxes, denied in self.plans:
             if plan in (None, id):
-                for box in boxes:
-                    for other in within:
-                        met = meet(box, other)
-                        found = outside(met, denied, self.full) if met is not None else None
-                        if found is not None:
-                            yield found
+                met = [both for box in boxes for other in within if (both := meet(box, other)) is not None]
+                random.Random(len(met)).shuffle(met)  # neighbours in the list are much alike: the first few should not be
+                for both in met:
+                    found = outside(both, denied, self.full)
+                    if found is not None:
+                        yield found
 
     def decision(self, facts: Mapping[str, Any]) -> Decision | None:
         """The decision about a launch on this side, as far as nothing is presumed."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from policy.analyse.boxes import Box, leftovers
+from policy.analyse.boxes import Box, leftovers, without_inner
 from policy.analyse.feasible import exactly
 from policy.analyse.lowering import TABULATED, Literal, Lowering, literals
 from policy.analyse.outcomes import can_be_on, gate_is, is_never_on, requested
@@ -54,7 +54,7 @@ def parts(pack: Pack, fusion: Fusion) -> dict[str, Condition]:
         for plan in one.plans:
             found[f"plan {one.id} {plan.id}"] = [All((plan.call, *plan.needs))]
             found[f"preference of {one.id} {plan.id}"] = [plan.when]
-            for rule in pack.rules_for(plan):
+            for rule in (rule for rule in pack.rules_for(plan) if rule.effect != "warn"):
                 limits = f" {sorted(rule.limits.items())}" if rule.limits else ""
                 found.setdefault(f"rule {rule.id} on {one.id} {plan.id}: {rule.effect} {rule.consequence}{limits}", []).append(rule.when)
         for product in pack.products.values():
@@ -121,20 +121,20 @@ class Compared:
         return found
 
     def differing(self, fusion: str) -> Iterator[tuple[str, Box]]:
-        """Boxes in which a part of the decision differs, with the name of the part."""
+        """Boxes in which a part of the decision differs, with the name of the part: where it may hold on one side only, and
+        where it must on one side only."""
         self.space.freeze()
         ours, theirs = self.parts_of(self.old, fusion), self.parts_of(self.new, fusion)
         for key in dict.fromkeys((*ours, *theirs)):
             one, two = ours.get(key, NEVER), theirs.get(key, NEVER)
             if not self.old.pinned and not self.new.pinned and self._same(one, two):
                 continue
-            for first, other in (((self.old, one), (self.new, two)), ((self.new, two), (self.old, one))):
-                denied = self.boxes(*other, may=False)
-                done: list[Box] = []
-                for box in self.boxes(*first, may=True):
-                    for part in leftovers(box, [*denied, *done], self.space.full):
-                        yield key, part
-                    done.append(box)
+            for may in (True, False):
+                before, after = self.boxes(self.old, one, may), self.boxes(self.new, two, may)
+                if before != after:
+                    for boxes, denied in ((before, after), (after, before)):
+                        for box in without_inner(boxes):
+                            yield from ((key, part) for part in leftovers(box, denied, self.space.full))
 
     def plan_of(self, part: str) -> str | None:
         """The plan of the compared fusion that a part is about, or None where it is about all."""

@@ -8,7 +8,7 @@ from policy.cli import COMMANDS, parser_for
 from policy.commands import common
 from policy.pack import Pack
 
-EXAMPLE = 'eval "$(policy completion bash)"'
+EXAMPLE = "policy completion bash > ~/.local/share/bash-completion/completions/policy"
 SHELLS = ("bash", "zsh", "fish")
 
 BASH = """\

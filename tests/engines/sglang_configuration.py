@@ -1,0 +1,107 @@
+"""Runs inside the engines' environment: makes real SGLang arguments on a machine without a GPU, and prints them.
+
+    python sglang_configuration.py VERSION FLASHINFER_VERSION MODEL_FOLDER CAPABILITY '[{"mode": "enforce", "arguments": ["--tp-size", "4"]}, …]'
+
+Only what a CPU cannot have is replaced: the device's answers and packages of compiled kernels. The arguments, their
+resolution and the loading of plug-ins are the release's own. CAPABILITY `none` stands for a machine without a GPU.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import sys
+import types
+from pathlib import Path
+from unittest.mock import MagicMock
+
+RELEASES = Path(__file__).resolve().parents[2] / ".engines"
+version, flashinfer, model, capability, cases = sys.argv[1:6]
+sys.path[:] = [str(RELEASES / f"sglang-{version}"), str(RELEASES / f"flashinfer-python-{flashinfer}"), *sys.path[1:]]
+#: Packages of kernels, and of what serves and watches, that the arguments never ask anything.
+COMPILED = ("flashinfer", "sgl_kernel", "deep_gemm", "deep_ep", "triton", "orjson", "IPython")
+
+
+class Stub(types.ModuleType):
+    """A module that has every name."""
+
+    __path__ = []
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return MagicMock(name=name)
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the packages that are not here, and those that would load a compiled library."""
+
+    def find_spec(self, name, path=None, target=None):
+        top = name.split(".")[0]
+        return importlib.machinery.ModuleSpec(name, self, is_package=True) if top in self.names else None
+
+    def create_module(self, spec):
+        return Stub(spec.name)
+
+    def exec_module(self, module):
+        module.__version__ = "9.9.9"
+
+    def __init__(self):
+        self.names = {name for name in COMPILED if name in ("flashinfer", "sgl_kernel") or importlib.util.find_spec(name) is None}
+
+
+sys.meta_path.insert(0, Finder())
+
+import torch  # noqa: E402
+
+there = capability != "none"
+major, minor = (int(part) for part in capability.split(".")) if there else (0, 0)
+torch.cuda.is_available = lambda: there
+torch.cuda.device_count = lambda: 8 if there else 0
+torch.cuda.get_device_capability = lambda device=None: (major, minor)
+torch.cuda.get_device_name = lambda device=None: "NVIDIA H200"
+torch.cuda.current_device = lambda: 0
+torch.cuda.mem_get_info = lambda device=None: (140 << 30, 141 << 30)
+torch.cuda.get_device_properties = lambda device=None: types.SimpleNamespace(major=major, minor=minor, total_memory=141 << 30, name="NVIDIA H200", multi_processor_count=132, gcnArchName="")
+torch.version.cuda = "12.9" if there else None
+# shapes of operators that were never compiled
+torch.library.register_fake = lambda operator, function=None, /, **keywords: function if function is not None else lambda given: given
+
+NAMES = ("enable_flashinfer_allreduce_fusion", "flashinfer_allreduce_fusion_backend", "enforce_disable_flashinfer_allreduce_fusion")
+for number, case in enumerate(json.loads(cases)):
+    print(f"CASE {number}", flush=True)
+    sys.stderr.flush()
+    os.environ.pop("FUSION_POLICY_MODE", None)
+    if case["mode"] is not None:
+        os.environ["FUSION_POLICY_MODE"] = case["mode"]
+    try:
+        import sglang.srt.utils.common as common
+
+        for module in [module for name, module in sys.modules.items() if name.startswith("sglang.srt")]:
+            for name in ("get_device_memory_capacity", "get_nvgpu_memory_capacity"):
+                if hasattr(module, name):
+                    setattr(module, name, lambda *arguments: 141 * 1024)
+        try:
+            import sglang.srt.plugins as plugins
+        except ImportError:
+            plugins = None
+        else:
+            plugins._plugins_loaded = False
+            plugins.load_plugins()
+        from sglang.srt.server_args import prepare_server_args
+
+        made = prepare_server_args(["--model-path", model, *case["arguments"]])
+        if hasattr(made, "resolve_once"):
+            made.resolve_once()
+        try:
+            from sglang.srt.arg_groups.overrides import resolution_result as read
+        except ImportError:
+            read = getattr
+        result = {name: read(made, name) for name in NAMES if hasattr(made, name)}
+        result["plugins"] = plugins is not None
+    except BaseException as error:
+        if os.environ.get("SHOW"):
+            raise
+        result = {"error": f"{type(error).__name__}: {error}"}
+    print("RESULT " + json.dumps(result, default=str), flush=True)
