@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / ".venv-engines"
 RELEASES = ROOT / ".engines"
-ALWAYS = ("vllm=0.22.1", "flashinfer-python=0.6.11.post2")
+ALWAYS = ("vllm=0.22.1", "flashinfer-python=0.6.11.post2", "sglang=0.5.14", "flashinfer-python=0.6.12")
 #: What the engines import on their way to a configuration.
 DEPENDENCIES = (
     "torch==2.13.0", "transformers==5.20.0", "pydantic>=2.12", "pyyaml", "packaging", "cloudpickle", "msgspec", "psutil", "cachetools", "regex", "pyzmq", "openai",
@@ -27,6 +27,9 @@ DEPENDENCIES = (
     "python-json-logger", "openai_harmony", "mcp", "anthropic", "lark", "llguidance", "lm-format-enforcer", "diskcache", "pybind11", "python-multipart", "jinja2",
     "ijson", "watchfiles", "tabulate",
 )  # fmt: skip
+#: What needs packages of the GPU where it is installed as it says.
+ALONE = ("torchvision==0.28.0",)
+COMPLETE = "complete"
 PLATFORMS = ("manylinux_2_35_x86_64", "manylinux_2_34_x86_64", "manylinux_2_31_x86_64", "manylinux_2_28_x86_64", "manylinux1_x86_64", "manylinux2014_x86_64", "any")
 
 
@@ -38,14 +41,15 @@ def environment() -> Path:
         venv.create(ENVIRONMENT, clear=True, with_pip=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", *DEPENDENCIES], check=True)
         marker.write_text("")
+    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", *ALONE], check=True)
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", "-e", ROOT], check=True)
     return python
 
 
 def unpack(name: str, version: str) -> Path:
-    """The Python files and metadata of one release."""
+    """The Python files and metadata of one release; of SGLang all files, since it looks for its own sources."""
     target = RELEASES / f"{name}-{version}"
-    if target.is_dir():
+    if (target / COMPLETE).is_file() if name == "sglang" else target.is_dir():
         return target
     for python_version in ("3.12", "3.11"):
         with tempfile.TemporaryDirectory() as folder:
@@ -55,7 +59,8 @@ def unpack(name: str, version: str) -> Path:
             if subprocess.run([*command, f"{name}=={version}"], check=False).returncode:
                 continue
             with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
-                wheel.extractall(target, [member for member in wheel.namelist() if member.endswith((".py", "/METADATA", "entry_points.txt"))])
+                wheel.extractall(target, [member for member in wheel.namelist() if name == "sglang" or member.endswith((".py", "/METADATA", "entry_points.txt"))])
+            (target / COMPLETE).write_text("")
             return target
     raise SystemExit(f"{name} {version} could not be downloaded")
 

@@ -20,7 +20,7 @@ RELEASES = Path(__file__).resolve().parents[2] / ".engines"
 version, flashinfer, model, capability, cases = sys.argv[1:6]
 sys.path[:] = [str(RELEASES / f"sglang-{version}"), str(RELEASES / f"flashinfer-python-{flashinfer}"), *sys.path[1:]]
 #: Packages of kernels, and of what serves and watches, that the arguments never ask anything.
-COMPILED = ("flashinfer", "sgl_kernel", "deep_gemm", "deep_ep", "triton", "orjson", "IPython")
+COMPILED = ("flashinfer", "sgl_kernel", "deep_gemm", "deep_ep", "triton", "orjson", "IPython", "sentencepiece", "xgrammar", "tvm_ffi")
 
 
 class Stub(types.ModuleType):
@@ -31,7 +31,14 @@ class Stub(types.ModuleType):
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return MagicMock(name=name)
+        if name[:1].isupper():
+            made = type(name, (), {"__init__": lambda self, *arguments, **keywords: None})
+            setattr(self, name, made)
+            return made
+        made = MagicMock(name=name)
+        made.driver.active.get_current_target.return_value.backend = "cuda"
+        setattr(self, name, made)
+        return made
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -67,6 +74,12 @@ torch.cuda.get_device_properties = lambda device=None: types.SimpleNamespace(maj
 torch.version.cuda = "12.9" if there else None
 # shapes of operators that were never compiled
 torch.library.register_fake = lambda operator, function=None, /, **keywords: function if function is not None else lambda given: given
+
+import transformers.models.auto.configuration_auto as auto  # noqa: E402
+
+# this transformers knows models by itself that an older release still brings along
+register_config = auto._LazyConfigMapping.register
+auto._LazyConfigMapping.register = lambda self, key, value, exist_ok=False: register_config(self, key, value, exist_ok=True)
 
 NAMES = ("enable_flashinfer_allreduce_fusion", "flashinfer_allreduce_fusion_backend", "enforce_disable_flashinfer_allreduce_fusion")
 for number, case in enumerate(json.loads(cases)):
