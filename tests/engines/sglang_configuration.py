@@ -23,6 +23,26 @@ sys.path[:] = [str(RELEASES / f"sglang-{version}"), str(RELEASES / f"flashinfer-
 COMPILED = ("flashinfer", "sgl_kernel", "deep_gemm", "deep_ep", "triton", "orjson", "IPython", "sentencepiece", "xgrammar", "tvm_ffi")
 
 
+class Members(type):
+    """A class that has every member, for enumerations."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return 0
+
+
+class Anything(metaclass=Members):
+    """A class that takes every argument."""
+
+    def __init__(self, *arguments, **keywords):
+        pass
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, *arguments):
+        return {"type": "any"}
+
+
 class Stub(types.ModuleType):
     """A module that has every name."""
 
@@ -32,7 +52,7 @@ class Stub(types.ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         if name[:1].isupper():
-            made = type(name, (), {"__init__": lambda self, *arguments, **keywords: None})
+            made = Members(name, (Anything,), {})
             setattr(self, name, made)
             return made
         made = MagicMock(name=name)

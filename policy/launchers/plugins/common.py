@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,17 +19,20 @@ from policy.launchers.machine import machine_facts
 from policy.load import read_pack
 from policy.origin import Origin
 from policy.pack import Pack, Product
+from policy.versions import shown
 
 MODE_VARIABLE = "FUSION_POLICY_MODE"
 POSTURE_VARIABLE = "FUSION_POLICY_POSTURE"
 PACK_VARIABLE = "FUSION_POLICY_PACK"
 MODES = ("advise", "enforce", "fail")
+#: What an engine runs into where a fusion is left on that must be off.
+HARMFUL = ("hang", "wrong_numbers", "crash", "partly_fused")
 
 logger = logging.getLogger("fusion_policy")
 
 
 class RefusedLaunchError(RuntimeError):
-    """Mode fail: the launch would have to change."""
+    """Mode fail: the launch would have to change. Mode enforce: the engine did not take a change over."""
 
 
 def mode() -> str | None:
@@ -40,6 +44,16 @@ def mode() -> str | None:
         logger.warning("fusion-policy: %s=%s is none of %s; only advising", MODE_VARIABLE, word, ", ".join(MODES))
         return "advise"
     return word
+
+
+def speak() -> None:
+    """Make the log lines visible where nobody configured logging for them: on the standard error, one record a line."""
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
+    if not logger.handlers and not logging.getLogger().handlers:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
+        logger.addHandler(handler)
 
 
 def report(engine: str, version: str, state: str) -> None:
@@ -58,15 +72,24 @@ def the_pack() -> Pack:
     return read_pack(os.environ.get(PACK_VARIABLE) or None)
 
 
-def supported(pack: Pack, product: Product, version: str) -> bool:
-    """Whether the release is one whose gates were read."""
+def supported(pack: Pack, name: str, title: str, version: str) -> Product | None:
+    """The engine, where the release is one whose gates were read; else that is said, and the plug-in does nothing."""
+    product = pack.engine(name)
+    if product is not None and _was_read(pack, product, version):
+        return product
+    read = f" ({shown(product.releases[0])} to {shown(product.through)} were)" if product is not None and product.releases and product.through is not None else ""
+    logger.warning("fusion-policy: %s %s was not read%s; nothing is done", title, version, read)
+    report(name, version, "unsupported")
+    return None
+
+
+def _was_read(pack: Pack, product: Product, version: str) -> bool:
     fact = pack.fact(product.version_fact)
     assert fact is not None
     try:
-        values = fact.values(version, product.releases)
+        single = fact.values(version, product.releases).single()
     except ValueProblem:
         return False
-    single = values.single()
     return single is not None and product.through is not None and bool(product.releases) and product.releases[0] <= single <= product.through
 
 
@@ -102,14 +125,14 @@ class Statement:
             for one in maps if name in variables else ():
                 self.state(one.fact, one.fact_value(variables[name]), Origin("environment", name))
 
-    def decide(self, fusion: str | None = None) -> Verdict:
+    def decide(self) -> Verdict:
         """The verdict, under the posture of `FUSION_POLICY_POSTURE` (safe where it is not set)."""
         posture = os.environ.get(POSTURE_VARIABLE, "safe")
-        return evaluate(self.pack, self.launch, posture if posture in ("safe", "fast") else "safe", [fusion] if fusion else None)
+        return evaluate(self.pack, self.launch, posture if posture in ("safe", "fast") else "safe")
 
 
 def log_decision(engine: str, version: str, chosen_mode: str, decision: Decision, before: Any, after: Any) -> None:
-    """One structured line: a warning where it changes or would change what the engine does."""
+    """One structured line: a warning where it changes or would change what the engine does, or contradicts what was asked."""
     record = {
         "event": "fusion-policy",
         "engine": f"{engine} {version}",

@@ -1,5 +1,5 @@
-"""The plug-in for SGLang: decides about the `ServerArgs` that were resolved, defaults and forced values alike, and sets
-the fields that have to change before anything reads them."""
+"""The plug-in for SGLang: decides about the `ServerArgs` that were resolved, defaults and forced values alike, and changes
+the fields that have to change before anything is built from them."""
 
 from __future__ import annotations
 
@@ -11,40 +11,43 @@ from typing import Any
 from policy.decision import Decision
 from policy.launchers.installed import installed_versions
 from policy.launchers.model_config import config_facts, find_config, read_config
-from policy.launchers.plugins.common import RefusedLaunchError, Statement, log_decision, logger, mode, report, supported, the_pack
-from policy.launchers.plugins.vllm import HARMFUL
+from policy.launchers.plugins import sglang_arguments as seam
+from policy.launchers.plugins.common import HARMFUL, RefusedLaunchError, Statement, log_decision, logger, mode, report, speak, supported, the_pack
+from policy.launchers.resolve import wanted_switches
+from policy.launchers.rewrite import changes_of
 from policy.origin import Origin
 from policy.pack import REQUEST_PREFIX, Pack, Product
 
 ENGINE = "sglang"
 FUSION = "allreduce_rms"
-#: The fields that hold the fusion, by what a release has: a backend, or a plain flag.
+#: The fields that hold the fusion, by what a release has: a backend, or a plain flag; and the one that forbids it.
 BACKEND, FLAG, DISABLE = "flashinfer_allreduce_fusion_backend", "enable_flashinfer_allreduce_fusion", "enforce_disable_flashinfer_allreduce_fusion"
 _WRAPPED = "_fusion_policy_wrapped"
 
 
 def register() -> None:
     """The entry point: called by SGLang in every process; does nothing unless a mode is set."""
-    chosen = mode()
-    if chosen is None:
+    if mode() is None:
         return
-    held = installed_versions().get(ENGINE)
-    version = held[0] if held is not None else _module_version()
+    speak()
+    version = _version()
     pack = the_pack()
-    product = pack.engine(ENGINE)
-    if product is None or not supported(pack, product, version):
-        logger.warning("fusion-policy: SGLang %s was not read; nothing is done", version)
-        report(ENGINE, version, "unsupported")
+    product = supported(pack, ENGINE, "SGLang", version)
+    if product is None:
         return
     from sglang.srt.server_args import ServerArgs
 
-    original = ServerArgs.__post_init__
+    name = seam.resolver(ServerArgs)
+    original = getattr(ServerArgs, name)
     if not getattr(original, _WRAPPED, False):
-        ServerArgs.__post_init__ = _wrapped(original, pack, product, version)
+        setattr(ServerArgs, name, _wrapped(original, pack, product, version))
     report(ENGINE, version, "loaded")
 
 
-def _module_version() -> str:
+def _version() -> str:
+    held = installed_versions().get(ENGINE)
+    if held is not None:
+        return held[0]
     import sglang
 
     return str(getattr(sglang, "__version__", "0.0.0+unknown"))
@@ -52,44 +55,67 @@ def _module_version() -> str:
 
 def _wrapped(original: Callable[[Any], None], pack: Pack, product: Product, version: str) -> Callable[[Any], None]:
     @functools.wraps(original)
-    def __post_init__(self: Any) -> None:
-        asked = _requested(self)
+    def resolve(self: Any) -> None:
+        asked, finished = _requested(self), seam.is_resolved(self)
         original(self)
         chosen = mode()
-        if chosen is None:
+        if chosen is None or finished or str(getattr(self, "model_path", "")).lower() in ("", "none", "dummy"):
             return
         try:
-            decision = state_arguments(pack, product, version, self, asked).decide(FUSION)[FUSION]
-        except (AttributeError, KeyError) as error:
+            verdict = state_arguments(pack, product, version, self, asked).decide()
+            changes = [(decision, _changes(self, product, version, decision)) for decision in verdict.decisions if decision.fusion in product.gates]
+        except (AttributeError, KeyError, TypeError) as error:
+            # arguments that this plug-in cannot read are the engine's to judge, not a reason to stop a launch
             logger.warning("fusion-policy: SGLang %s: the arguments could not be read (%s: %s); nothing is done", version, type(error).__name__, error)
             return
-        _apply(self, decision, version, chosen)
+        for decision, (fields, variables) in changes:
+            before = _before(self, decision.fusion, fields, variables)
+            after = {**before, **fields, **variables} if fields or variables else before
+            log_decision("SGLang", version, chosen, decision, before, after)
+        _apply(self, chosen, {name: value for _, (fields, _) in changes for name, value in fields.items()}, {name: value for _, (_, held) in changes for name, value in held.items()})
 
-    setattr(__post_init__, _WRAPPED, True)
-    return __post_init__
+    setattr(resolve, _WRAPPED, True)
+    return resolve
 
 
-def _apply(arguments: Any, decision: Decision, version: str, chosen: str) -> None:
-    before = _value(arguments)
-    harmful = decision.conflict or decision.left_alone.built in HARMFUL
-    after: Any = before
-    if decision.state == "off" and before and harmful:
-        after = None if hasattr(arguments, BACKEND) else False
-    elif decision.state == "on" and decision.switches and hasattr(arguments, BACKEND) and decision.chosen is not None:
-        after = decision.chosen.backend
-    if after != before or decision.conflict:
-        log_decision("SGLang", version, chosen, decision, before, after)
-    if after == before or chosen == "advise":
+def _apply(arguments: Any, chosen: str, fields: dict[str, Any], variables: dict[str, str]) -> None:
+    if chosen == "advise" or not (fields or variables):
         return
     if chosen == "fail":
-        raise RefusedLaunchError(f"fusion-policy: this launch would have to change: {FUSION} from {before} to {after}; `policy explain` says why")
-    setattr(arguments, BACKEND if hasattr(arguments, BACKEND) else FLAG, after)
-    if not after and hasattr(arguments, DISABLE):
-        setattr(arguments, DISABLE, True)
+        words = ", ".join(f"{name}={value}" for name, value in {**fields, **variables}.items())
+        raise RefusedLaunchError(f"fusion-policy: this launch would have to change: {words}; `policy explain` says why")
+    os.environ.update(variables)
+    if fields:
+        seam.write(arguments, fields)
+        lost = {name: value for name, value in fields.items() if seam.read(arguments, name) != value}
+        if lost:
+            raise RefusedLaunchError(f"fusion-policy: SGLang did not take over {lost}")
 
 
-def _value(arguments: Any) -> Any:
-    return getattr(arguments, BACKEND, None) if hasattr(arguments, BACKEND) else getattr(arguments, FLAG, False)
+def _changes(arguments: Any, product: Product, version: str, decision: Decision) -> tuple[dict[str, Any], dict[str, str]]:
+    """The fields and variables that have to change so that this decision holds."""
+    fields: dict[str, Any] = {}
+    variables: dict[str, str] = {}
+    for change in changes_of(ENGINE, version, wanted_switches(decision)):
+        if change.variable:
+            variables[change.path] = str(change.value)
+        elif hasattr(arguments, change.path):
+            fields[change.path] = change.value
+    if decision.fusion == FUSION and decision.state == "off" and (decision.conflict or decision.left_alone.built in HARMFUL):
+        # the switch is one for the resolution, which is over: what it would have led to is set as well
+        held = BACKEND if hasattr(arguments, BACKEND) else FLAG
+        if hasattr(arguments, held) and seam.read(arguments, held):
+            fields[held] = None if held == BACKEND else False
+    return (
+        {name: value for name, value in fields.items() if seam.read(arguments, name) != value},
+        {name: value for name, value in variables.items() if os.environ.get(name) != value},
+    )
+
+
+def _before(arguments: Any, fusion: str, fields: dict[str, Any], variables: dict[str, str]) -> dict[str, Any]:
+    """What the engine has where it would change, and for the fusion itself in any case."""
+    names = [*fields, *([name for name in (BACKEND, FLAG) if hasattr(arguments, name)][:1] if fusion == FUSION else ())]
+    return {**{name: seam.read(arguments, name) for name in names}, **{name: os.environ.get(name) for name in variables}}
 
 
 def _requested(arguments: Any) -> str | None:
@@ -106,12 +132,14 @@ def state_arguments(pack: Pack, product: Product, version: str, arguments: Any, 
     statement.state("engine.name", ENGINE, at)
     statement.state("engine.version", version, Origin("probe", "installed metadata"))
     statement.machine()
+    _state_platform(statement)
     for name, maps in product.settings.items():
-        value = getattr(arguments, name, None)
-        if value is None or name in (BACKEND, FLAG, DISABLE):
+        if name in (FLAG, DISABLE) or not hasattr(arguments, name):
             continue
-        for one in maps:
-            statement.state(one.fact, one.fact_value(value), at)
+        value = seam.read(arguments, name)
+        for one in maps if value is not None else ():
+            if not one.fact.startswith(REQUEST_PREFIX):
+                statement.state(one.fact, one.fact_value(value), at)
     if asked is not None:
         statement.state(REQUEST_PREFIX + FUSION, asked, at)
     statement.environment(product, os.environ)
@@ -120,3 +148,24 @@ def state_arguments(pack: Pack, product: Product, version: str, arguments: Any, 
         for fact, value, origin in config_facts(read_config(path)[0], str(path)):
             statement.state(fact, value, origin)
     return statement
+
+
+def _state_platform(statement: Statement) -> None:
+    """What SGLang's own tests of the machine say; on a head without a GPU they say nothing, and nothing is stated."""
+    from sglang.srt.utils import common
+
+    at = Origin("probe", "SGLang's platform")
+    for name, test in (("cuda", "is_cuda"), ("rocm", "is_hip"), ("npu", "is_npu"), ("xpu", "is_xpu")):
+        if getattr(common, test, lambda: False)():
+            statement.state("device.platform", name, at)
+    if not getattr(common, "is_cuda", lambda: False)():
+        return
+    try:
+        major, minor = common.get_device_capability()
+        cuda = common.get_cuda_version()
+    except (RuntimeError, AssertionError, AttributeError):
+        return
+    if major is not None:
+        statement.state("device.compute_capability", f"{major}.{minor}", at)
+    if cuda and cuda[0]:
+        statement.state("engine.cuda_version", ".".join(str(part) for part in cuda), at)

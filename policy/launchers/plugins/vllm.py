@@ -13,28 +13,24 @@ from policy.decision import Decision
 from policy.facts import ValueProblem
 from policy.launchers.installed import installed_versions
 from policy.launchers.model_config import config_facts
-from policy.launchers.plugins.common import RefusedLaunchError, Statement, log_decision, logger, mode, report, supported, the_pack
+from policy.launchers.plugins.common import HARMFUL, RefusedLaunchError, Statement, log_decision, logger, mode, report, speak, supported, the_pack
 from policy.origin import Origin
 from policy.pack import REQUEST_PREFIX, Pack, Product
 
 ENGINE = "vllm"
 SETTING = "pass_config."
-#: What an engine runs into where a fusion is left on that must be off.
-HARMFUL = ("hang", "wrong_numbers", "crash", "partly_fused")
 _WRAPPED = "_fusion_policy_wrapped"
 
 
 def register() -> None:
     """The entry point: called by vLLM in every process, without arguments; does nothing unless a mode is set."""
-    chosen = mode()
-    if chosen is None:
+    if mode() is None:
         return
+    speak()
     version = _version()
     pack = the_pack()
-    product = pack.engine(ENGINE)
-    if product is None or not supported(pack, product, version):
-        logger.warning("fusion-policy: vLLM %s was not read (%s to %s were); nothing is done", version, product.releases[0] if product else "?", product.through if product else "?")
-        report(ENGINE, version, "unsupported")
+    product = supported(pack, ENGINE, "vLLM", version)
+    if product is None:
         return
     from vllm.engine.arg_utils import EngineArgs
 
@@ -103,9 +99,8 @@ def decide(pack: Pack, product: Product, version: str, config: Any, asked: Any, 
         name = gate.setting[len(SETTING) :]
         before = getattr(config.compilation_config.pass_config, name, None)
         after = _wanted(decision, before)
-        wanted = {text.partition("=")[0]: text.partition("=")[2] for text in (switch.text for switch in decision.switches if switch.kind == "env" and decision.state == "on")}
-        if after != before or wanted or decision.conflict:
-            log_decision("vLLM", version, chosen, decision, before, after if not wanted else wanted)
+        wanted = dict(text.split("=", 1) for text in (switch.text for switch in decision.switches if switch.kind == "env" and decision.state == "on"))
+        log_decision("vLLM", version, chosen, decision, before, wanted if wanted else after)
         if after != before and after is not None:
             changes[name] = after
         variables.update({one: value for one, value in wanted.items() if os.environ.get(one) != value})
