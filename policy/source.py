@@ -158,7 +158,11 @@ class _Composer:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             span = Span(self.document.file, mark.line + 1, mark.column + 1) if mark else Span(self.document.file)
-            self.problems.append(self.document.at(span, f"this is no YAML: {error.problem or error.context}", self._hint(span)))
+            said = f"this is no YAML: {error.problem or error.context}"
+            if "nesting depth" in said:
+                # newer releases of libyaml look further ahead than this reader gets
+                said = f"nested more than {MAX_DEPTH} deep"
+            self.problems.append(self.document.at(span, said, self._hint(span)))
         except yaml.YAMLError as error:
             self.problems.append(Problem(f"this is no YAML: {str(error).splitlines()[0].lower()}", Span(self.document.file)))
         return self.problems

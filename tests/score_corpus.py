@@ -120,7 +120,7 @@ def describe(launch: FoundLaunch) -> dict[str, Any]:
     fusions.update({name: launch.environment[name].text for name in _FUSION_VARIABLES if name in launch.environment})
     result["forced_fusions"] = fusions or None
     result["model"] = model(launch, texts)
-    attention = launch.stated.get("parallel.attention_data_parallel")
+    attention = launch.stated.get("parallel.dp_attention")
     result["dp_attention"] = True if "--enable-dp-attention" in texts else attention.value if attention is not None else None
     result["expert_parallel"] = True if any(text.replace("_", "-") == "--enable-expert-parallel" for text in texts) else None
     result["role"], result["when"] = launch.role, launch.when

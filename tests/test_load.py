@@ -94,7 +94,7 @@ def pipe(pack: Path) -> None:
 
 MADE: dict[str, Callable[[Path], object]] = {
     "alias_bomb": bomb,
-    "deep_nesting": lambda pack: (pack / "theme" / "deep.yaml").write_text("[" * 100_000),
+    "deep_nesting": lambda pack: (pack / "theme" / "deep.yaml").write_text("[" * 100),
     "deep_blocks": lambda pack: (pack / "theme" / "deep.yaml").write_text("\n".join(" " * level + "a:" for level in range(60))),
     "deep_conditions": lambda pack: change(pack / "theme/several-groups.yaml", '{site.size: ">=2", site.flag: true}', "{not: " * 40 + "big" + "}" * 40),
     "chain_of_conditions": lambda pack: (pack / "conditions.yaml").write_text(

@@ -86,7 +86,7 @@ def _assigned(pack: Pack, request: Request) -> Launch:
     launch = Launch()
     problems: list[Problem] = []
     for name in request.facts:
-        problems.extend(_facts_file(pack, launch, name))
+        problems.extend(state_facts_file(pack, launch, name))
     for assignment in request.assignments:
         fact, equals, value = assignment.partition("=")
         source = f"--set {assignment}"
@@ -102,7 +102,7 @@ def _assigned(pack: Pack, request: Request) -> Launch:
     return launch
 
 
-def _facts_file(pack: Pack, launch: Launch, name: str) -> list[Problem]:
+def state_facts_file(pack: Pack, launch: Launch, name: str) -> list[Problem]:
     """State the facts of one file: a mapping of names (nested or dotted) to values, or a report of `policy facts`."""
     text, problems = text_of(name)
     if text is None:

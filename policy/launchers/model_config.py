@@ -64,6 +64,10 @@ def config_facts(config: Mapping[str, Any], path: str) -> Iterator[tuple[str, An
     architectures = config.get("architectures")
     if isinstance(architectures, list) and architectures and isinstance(architectures[0], str):
         yield "model.architecture", architectures[0], at("architectures")
+    kind = config.get("model_type")
+    if isinstance(kind, str) and kind:
+        yield "model.type", kind, at("model_type")
+        yield "model.native_sparse_attention", config.get("index_topk") is not None, at("index_topk")
     for key in ("hidden_size", "n_embd", "d_model"):
         size = config.get(key, text.get(key))
         if isinstance(size, int) and not isinstance(size, bool) and size > 0:

@@ -30,5 +30,5 @@ def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotic
         state(launch, "model.name", options.get("served-model-name"), "served-model-name")
     attention = options.get("enable-dp-attention")
     if attention is not None and attention.value is False:
-        launch.stated["parallel.attention_data_parallel"] = Stated(False, attention.origin("enable-dp-attention"))
+        launch.stated["parallel.dp_attention"] = Stated(False, attention.origin("enable-dp-attention"))
     return [launch]

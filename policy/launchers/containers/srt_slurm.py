@@ -64,7 +64,7 @@ def _launch(recipe: Node, engine: str, part: str, options: Node) -> FoundLaunch:
         launch.words = words_of(program + named + words)
         for key, node in off.items():
             if key.replace("_", "-") == "enable-dp-attention":
-                launch.stated["parallel.attention_data_parallel"] = Stated(False, node.origin(key))
+                launch.stated["parallel.dp_attention"] = Stated(False, node.origin(key))
     environment = environment_in(recipe.at("environment"), {}, {})
     for key in (f"{part}_environment", f"{_SHORT[part]}_environment"):
         environment.update(environment_in(recipe.at("backend", key), {}, {}))

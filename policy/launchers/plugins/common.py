@@ -14,6 +14,7 @@ from policy.evaluate import evaluate
 from policy.facts import ValueProblem
 from policy.launch import Launch
 from policy.launchers.child import REPORT_VARIABLE
+from policy.launchers.inputs import state_facts_file
 from policy.launchers.installed import flashinfer_traits, installed_versions
 from policy.launchers.machine import machine_facts
 from policy.load import read_pack
@@ -24,6 +25,8 @@ from policy.versions import shown
 MODE_VARIABLE = "FUSION_POLICY_MODE"
 POSTURE_VARIABLE = "FUSION_POLICY_POSTURE"
 PACK_VARIABLE = "FUSION_POLICY_PACK"
+#: A facts file, or a report of `policy facts`: what this node cannot see itself, such as the GPUs of the workers.
+FACTS_VARIABLE = "FUSION_POLICY_FACTS"
 MODES = ("advise", "enforce", "fail")
 #: What an engine runs into where a fusion is left on that must be off.
 HARMFUL = ("hang", "wrong_numbers", "crash", "partly_fused")
@@ -109,7 +112,8 @@ class Statement:
             logger.debug("fusion-policy: %s", problem)
 
     def machine(self) -> None:
-        """The packages and devices of this node, read without torch."""
+        """The packages and devices of this node, read without torch, and what was told about others."""
+        self.told()
         versions = installed_versions()
         for name in ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache", "torch"):
             held = versions.get(name)
@@ -118,6 +122,12 @@ class Statement:
             self.state(fact, value, Origin("probe", "source", file))
         for fact, value, origin in machine_facts():
             self.state(fact, value, origin)
+
+    def told(self) -> None:
+        """What the file of `FUSION_POLICY_FACTS` says; its defects are logged."""
+        name = os.environ.get(FACTS_VARIABLE)
+        for problem in state_facts_file(self.pack, self.launch, name) if name else ():
+            logger.warning("fusion-policy: %s", problem.render())
 
     def environment(self, product: Product, variables: Mapping[str, str]) -> None:
         """What the engine's own environment variables say."""
@@ -131,8 +141,14 @@ class Statement:
         return evaluate(self.pack, self.launch, posture if posture in ("safe", "fast") else "safe")
 
 
+def harmful(decision: Decision) -> bool:
+    """Whether the engine, left alone, would run into harm that an "off" saves it from."""
+    alone = decision.left_alone
+    return decision.state == "off" and (alone.built in HARMFUL or alone.state == "dies" or (decision.conflict and alone.built == "unknown"))
+
+
 def log_decision(engine: str, version: str, chosen_mode: str, decision: Decision, before: Any, after: Any) -> None:
-    """One structured line: a warning where it changes or would change what the engine does, or contradicts what was asked."""
+    """One structured line: a warning where it changes or would change what the engine does or contradicts what was asked."""
     record = {
         "event": "fusion-policy",
         "engine": f"{engine} {version}",
@@ -147,4 +163,7 @@ def log_decision(engine: str, version: str, chosen_mode: str, decision: Decision
         "unknown": list(decision.unknown_facts),
         "digest": decision.digest,
     }
-    logger.log(logging.WARNING if before != after or decision.conflict else logging.INFO, "%s", json.dumps(record, default=str))
+    changes = before != after or decision.conflict
+    # what is off either way is nobody's news
+    level = logging.WARNING if changes else logging.DEBUG if decision.state == "off" and decision.left_alone.state == "off" else logging.INFO
+    logger.log(level, "%s", json.dumps(record, default=str))

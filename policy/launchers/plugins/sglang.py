@@ -12,7 +12,7 @@ from policy.decision import Decision
 from policy.launchers.installed import installed_versions
 from policy.launchers.model_config import config_facts, find_config, read_config
 from policy.launchers.plugins import sglang_arguments as seam
-from policy.launchers.plugins.common import HARMFUL, RefusedLaunchError, Statement, log_decision, logger, mode, report, speak, supported, the_pack
+from policy.launchers.plugins.common import RefusedLaunchError, Statement, harmful, log_decision, logger, mode, report, speak, supported, the_pack
 from policy.launchers.resolve import wanted_switches
 from policy.launchers.rewrite import changes_of
 from policy.origin import Origin
@@ -101,7 +101,7 @@ def _changes(arguments: Any, product: Product, version: str, decision: Decision)
             variables[change.path] = str(change.value)
         elif hasattr(arguments, change.path):
             fields[change.path] = change.value
-    if decision.fusion == FUSION and decision.state == "off" and (decision.conflict or decision.left_alone.built in HARMFUL):
+    if decision.fusion == FUSION and harmful(decision):
         # the switch is one for the resolution, which is over: what it would have led to is set as well
         held = BACKEND if hasattr(arguments, BACKEND) else FLAG
         if hasattr(arguments, held) and seam.read(arguments, held):

@@ -13,7 +13,7 @@ from policy.decision import Decision
 from policy.facts import ValueProblem
 from policy.launchers.installed import installed_versions
 from policy.launchers.model_config import config_facts
-from policy.launchers.plugins.common import HARMFUL, RefusedLaunchError, Statement, log_decision, logger, mode, report, speak, supported, the_pack
+from policy.launchers.plugins.common import RefusedLaunchError, Statement, harmful, log_decision, logger, mode, report, speak, supported, the_pack
 from policy.origin import Origin
 from policy.pack import REQUEST_PREFIX, Pack, Product
 
@@ -108,10 +108,11 @@ def decide(pack: Pack, product: Product, version: str, config: Any, asked: Any, 
 
 
 def _wanted(decision: Decision, before: Any) -> Any:
-    """The value a field should have."""
-    if decision.state == "off" and before is True and (decision.conflict or decision.left_alone.built in HARMFUL):
+    """The value a field should have: on only where the answer goes beyond the engine, never where the engine itself, for a
+    reason that is not known here, left off what it was expected to turn on."""
+    if before is True and harmful(decision):
         return False
-    if decision.state == "on" and before is not True:
+    if decision.state == "on" and before is not True and decision.against_engine == "wider":
         return True
     return before
 

@@ -22,10 +22,10 @@ FACTS = {
     "moe_expert_parallel_size": "parallel.expert_parallel_size",
     "cp_size": "parallel.context_parallel_size",
     "context_parallel_size": "parallel.context_parallel_size",
-    "enable_attention_dp": "parallel.attention_data_parallel",
+    "enable_attention_dp": "parallel.dp_attention",
     "gpus_per_node": "device.gpus_per_node",
     "gpu_per_node": "device.gpus_per_node",
-    "allreduce_strategy": "request.allreduce_strategy",
+    "allreduce_strategy": "engine.allreduce_strategy",
     "model": "model.name",
     "model_path": "model.name",
 }
