@@ -15,7 +15,24 @@ import subprocess
 import sys
 import tempfile
 
-EXPLAIN = ["-m", "policy", "explain", "allreduce_rms", "--set", "engine.version=0.22.1", "--device", "gb200-nvl72", "--", "vllm", "serve", "m", "-tp", "2", "-pp", "2"]
+EXPLAIN = [
+    "-m",
+    "policy",
+    "explain",
+    "allreduce_rms",
+    "--set",
+    "engine.version=0.22.1",
+    "--device",
+    "gb200-nvl72",
+    "--",
+    "vllm",
+    "serve",
+    "m",
+    "-tp",
+    "2",
+    "-pp",
+    "2",
+]
 ROWS = {
     "bare interpreter": ["-c", "pass"],
     "import argparse, json": ["-c", "import argparse, json"],

@@ -31,7 +31,9 @@ def read_pack(folder: str | None = None) -> Pack:
     return read(folder)
 
 
-def decide(launch: Launch | Mapping[str, Any], pack: Pack | None = None, posture: str = "safe", fusions: Sequence[str] | None = None, strict: bool = False) -> Verdict:
+def decide(
+    launch: Launch | Mapping[str, Any], pack: Pack | None = None, posture: str = "safe", fusions: Sequence[str] | None = None, strict: bool = False
+) -> Verdict:
     """Every decision about one launch: a typed `Launch`, or a mapping of fact names (dotted or nested) to values.
 
     `posture` is safe, fast or audit; `strict` turns assumptions off. Raises `PolicyError` for facts that no launch can

@@ -85,7 +85,12 @@ class _Builder(ProductReading, RuleReading):
             for leaf in source.value["facts"]:
                 for one in INPUTS.get(f"{source.value['group']}.{leaf}", ()):
                     if self.pack.fact(one) is None:
-                        source.complain(("facts", leaf), f"`{source.value['group']}.{leaf}` is computed from `{one}`, which is not declared", "declare it, or drop the derived fact", key=True)
+                        source.complain(
+                            ("facts", leaf),
+                            f"`{source.value['group']}.{leaf}` is computed from `{one}`, which is not declared",
+                            "declare it, or drop the derived fact",
+                            key=True,
+                        )
 
     def _presumptions(self) -> None:
         for source in self.of("facts"):
@@ -104,10 +109,23 @@ class _Builder(ProductReading, RuleReading):
         plans = []
         for number, one in enumerate(raw["plans"]):
             path: Path = ("plans", number)
-            attributes = {"fusion": raw["fusion"], "id": one["id"], **{name: one[name] for name in ("library", "backend", "scope", "passes") if one.get(name)}, **one.get("attributes", {})}
+            attributes = {
+                "fusion": raw["fusion"],
+                "id": one["id"],
+                **{name: one[name] for name in ("library", "backend", "scope", "passes") if one.get(name)},
+                **one.get("attributes", {}),
+            }
             needs = tuple(self._when(source, need, (*path, "needs", position)) for position, need in enumerate(one.get("needs", [])))
             plans.append(
-                Plan(one["id"], raw["fusion"], attributes, one.get("title", ""), self._when(source, one.get("call"), (*path, "call")), needs, self._when(source, one.get("when"), (*path, "when")))
+                Plan(
+                    one["id"],
+                    raw["fusion"],
+                    attributes,
+                    one.get("title", ""),
+                    self._when(source, one.get("call"), (*path, "call")),
+                    needs,
+                    self._when(source, one.get("when"), (*path, "when")),
+                )
             )
         ids = [plan.id for plan in plans]
         for number, one_id in enumerate(ids):
@@ -161,7 +179,17 @@ def request_facts(fusion: str) -> dict[str, Fact]:
     """What may be asked about a fusion: on or off, one plan (by id or backend), a largest size in bytes."""
     name = REQUEST_PREFIX + fusion
     return {
-        name: Fact(name, "text", f"what the launch asks of {fusion}", ("on", "off"), optional=True, change="flag", find_out="the launch's command line and configuration"),
+        name: Fact(
+            name,
+            "text",
+            f"what the launch asks of {fusion}",
+            ("on", "off"),
+            optional=True,
+            change="flag",
+            find_out="the launch's command line and configuration",
+        ),
         name + "_plan": Fact(name + "_plan", "text", f"the only plan the launch admits for {fusion}, by id or backend", optional=True, change="flag"),
-        name + "_max_bytes": Fact(name + "_max_bytes", "integer", f"the largest tensor the launch admits for {fusion}", minimum=0, unit="bytes", optional=True, change="flag"),
+        name + "_max_bytes": Fact(
+            name + "_max_bytes", "integer", f"the largest tensor the launch admits for {fusion}", minimum=0, unit="bytes", optional=True, change="flag"
+        ),
     }

@@ -52,7 +52,20 @@ class ProductReading(Reading):
                 self._join(part, "settings", settings, self._settings(part, "settings"))
                 self._join(part, "environment", environment, self._settings(part, "environment"))
         self.pack.products[name] = Product(
-            name, raw["title"], role, raw["package"], version_fact, releases, through, traits, OnDemand(makers) if makers else gates, tuple(switches), pins, defaults, settings, environment
+            name,
+            raw["title"],
+            role,
+            raw["package"],
+            version_fact,
+            releases,
+            through,
+            traits,
+            OnDemand(makers) if makers else gates,
+            tuple(switches),
+            pins,
+            defaults,
+            settings,
+            environment,
         )
 
     def _join(self, source: Source, section: str, into: dict[Any, Any], found: Mapping[Any, Any]) -> None:
@@ -93,7 +106,9 @@ class ProductReading(Reading):
                     self._value(source, (*here, "value"), fact, row["value"])
                 return row.get("value")
 
-            into[name] = Trait(name, self._breakpoints(source, raw["rows"], (*path, "rows"), horizon, read), tuple(raw.get("references", ())), source.place(path))
+            into[name] = Trait(
+                name, self._breakpoints(source, raw["rows"], (*path, "rows"), horizon, read), tuple(raw.get("references", ())), source.place(path)
+            )
 
     def _gate(self, source: Source, product: str, product_through: Version | None) -> Gate:
         raw = source.value
@@ -109,7 +124,9 @@ class ProductReading(Reading):
         def read(arm: Any, here: Path) -> Arm:
             takes = tuple(
                 Take(
-                    tuple(self._selector(source, link, (*here, "takes", number, "chain", position), raw["fusion"]) for position, link in enumerate(take["chain"])),
+                    tuple(
+                        self._selector(source, link, (*here, "takes", number, "chain", position), raw["fusion"]) for position, link in enumerate(take["chain"])
+                    ),
                     self._when(source, take.get("when"), (*here, "takes", number, "when"), ALWAYS, private),
                     take.get("falls_back", False),
                 )
@@ -142,7 +159,16 @@ class ProductReading(Reading):
         until = self._version(source, raw["until"], (*path, "until")) if raw.get("until") else None
         since = self._version(source, raw["since"], (*path, "since"))
         return Switch(
-            raw["fusion"], raw["turn"], raw["kind"], raw["text"], since, until, reaches, raw.get("note", ""), self._when(source, raw.get("when"), (*path, "when")), source.place(path)
+            raw["fusion"],
+            raw["turn"],
+            raw["kind"],
+            raw["text"],
+            since,
+            until,
+            reaches,
+            raw.get("note", ""),
+            self._when(source, raw.get("when"), (*path, "when")),
+            source.place(path),
         )
 
     def _defaults(self, source: Source, into: dict[str, Breakpoints]) -> None:

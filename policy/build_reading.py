@@ -55,12 +55,15 @@ class Vocabulary:
     known: Callable[[], list[str]] = list
 
     def fact(self, name: str) -> Fact | None:
+        """The fact of that name, or None."""
         return self.facts(name)
 
     def named(self, name: str) -> Condition | None:
+        """The named condition, the gate's own before the pack's, or None."""
         return self.private.get(name) or self.conditions.get(name)
 
     def suggest(self, name: str) -> str:
+        """A did-you-mean sentence, or an empty text."""
         return did_you_mean(name, (*self.known(), *self.conditions, *self.private))
 
 
@@ -76,6 +79,7 @@ class Reading:
         self.vocabulary = Vocabulary(pack.fact, pack.conditions, {}, lambda: list(pack.facts))
 
     def of(self, *kinds: str) -> Iterator[Source]:
+        """The sources of these kinds."""
         return (source for source in self.sources if source.kind in kinds)
 
     def _conditions(self, sources: list[Source], vocabulary: Vocabulary, into: dict[str, Condition], titles: dict[str, str]) -> None:

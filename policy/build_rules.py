@@ -27,7 +27,11 @@ class RuleReading(Reading):
         for quantity, value in (limit or {}).items():
             self._limit(source, (*path, "limit", quantity), quantity, value)
         if effect in ("exclude", "refuse") and not raw.get("consequence"):
-            source.complain((*path, "effect"), f"a rule that {effect}s states its `consequence`", "what happens when it is ignored: hang, wrong_numbers, crash, partly_fused, unfused, slower")
+            source.complain(
+                (*path, "effect"),
+                f"a rule that {effect}s states its `consequence`",
+                "what happens when it is ignored: hang, wrong_numbers, crash, partly_fused, unfused, slower",
+            )
         plans = self._selector(source, raw["plans"], (*path, "plans")) if raw.get("plans") is not None else None
         if plans is None and effect in ("exclude", "limit"):
             source.complain((*path, "effect"), f"a rule that {effect}s says which `plans`", "")
@@ -67,7 +71,9 @@ class RuleReading(Reading):
         if isinstance(value, str) and self.pack.fact(value) is None:
             source.complain(path, f"no fact is named `{value}`", self.vocabulary.suggest(value))
         if quantity.startswith(("max_", "min_")) == isinstance(value, list):
-            source.complain(path, f"`{quantity}` takes {'a number or a fact' if quantity.startswith(('max_', 'min_')) else 'a list'}", "name a bound `max_…` or `min_…`")
+            source.complain(
+                path, f"`{quantity}` takes {'a number or a fact' if quantity.startswith(('max_', 'min_')) else 'a list'}", "name a bound `max_…` or `min_…`"
+            )
 
     def _table(self, source: Source) -> None:
         raw = source.value
@@ -78,7 +84,12 @@ class RuleReading(Reading):
             path: Path = ("rows", number)
             for column in row:
                 if column not in spoken:
-                    source.complain((*path, column), f"nothing speaks of the column `{column}`", did_you_mean(column, spoken) or f"name it in `keys`, or as `{{{column}}}` in a text", key=True)
+                    source.complain(
+                        (*path, column),
+                        f"nothing speaks of the column `{column}`",
+                        did_you_mean(column, spoken) or f"name it in `keys`, or as `{{{column}}}` in a text",
+                        key=True,
+                    )
             keys = {fact: row[column] for column, fact in raw.get("keys", {}).items() if column in row}
             here = [part for part in (keys or None, row.get("when")) if part is not None]
             held.append({"all": here} if here else True)
@@ -107,7 +118,8 @@ class RuleReading(Reading):
 RESERVED = ("call", "needs", "request", "requires")
 
 RULE_FIELDS = (
-    "title", "plans", "when", "effect", "limit", "consequence", "why", "fix", "symptoms", "references", "verified", "confidence", "settles", "asks", "retired", "cases",
+    "title", "plans", "when", "effect", "limit", "consequence", "why", "fix", "symptoms",
+    "references", "verified", "confidence", "settles", "asks", "retired", "cases",
 )  # fmt: skip
 
 
@@ -125,7 +137,11 @@ class _Row:
 
     def complain(self, path: Path, message: str, help: str, key: bool = False) -> None:
         inside = path[len(self.path) :]
-        column = next((column for column, fact in self.value.get("keys", {}).items() if fact == inside[-1] and column in self.row), None) if inside[:1] == ("when",) else None
+        column = (
+            next((column for column, fact in self.value.get("keys", {}).items() if fact == inside[-1] and column in self.row), None)
+            if inside[:1] == ("when",)
+            else None
+        )
         if column is not None:
             path = (*self.path, column)
         elif inside and inside[0] not in self.row and inside[0] in self.shared:

@@ -57,13 +57,22 @@ def _rule_problems(rule: Rule, source: YamlSource) -> Iterator[Problem]:
     kinds = {case.expect for case in rule.cases}
     for kind in ("fires", "silent"):
         if kind not in kinds and not (kind == "silent" and not list(rule.when.atoms())):
-            yield source.document.problem((*here, "cases"), f"the rule `{rule.id}` has no case where it {'is silent' if kind == 'silent' else 'fires'}", "add one: a launch and `expect`")
+            yield source.document.problem(
+                (*here, "cases"), f"the rule `{rule.id}` has no case where it {'is silent' if kind == 'silent' else 'fires'}", "add one: a launch and `expect`"
+            )
     if not rule.references:
         yield source.document.problem(here, f"the rule `{rule.id}` names no reference", "add `references: [OWNER/REPOSITORY#NUMBER]` or the source file")
     if not rule.why:
         yield source.document.problem(here, f"the rule `{rule.id}` does not say why", "add `why`: the mechanism, and what the user sees")
-    if rule.title.endswith(".") or (rule.title[:1].isupper() and not rule.title.split()[0].isupper() and rule.title.split()[0].lower() == rule.title.split()[0].lower().strip("`") and rule.title.split()[0] in ("The", "A", "An", "This", "It", "There")):
-        yield source.document.problem((*here, "title"), f"the title of `{rule.id}` is a sentence", "write a clause that completes `because …`: lower case, no full stop")
+    if rule.title.endswith(".") or (
+        rule.title[:1].isupper()
+        and not rule.title.split()[0].isupper()
+        and rule.title.split()[0].lower() == rule.title.split()[0].lower().strip("`")
+        and rule.title.split()[0] in ("The", "A", "An", "This", "It", "There")
+    ):
+        yield source.document.problem(
+            (*here, "title"), f"the title of `{rule.id}` is a sentence", "write a clause that completes `because …`: lower case, no full stop"
+        )
 
 
 def _case_problems(pack: Pack, rule: Rule, source: YamlSource) -> Iterator[Problem]:
@@ -75,7 +84,8 @@ def _case_problems(pack: Pack, rule: Rule, source: YamlSource) -> Iterator[Probl
         if got != case.expect:
             met = "; ".join(f"{one.atom.fact} is {facts.shown(one.atom.fact)} against {one.text}" for one in mets[:4])
             path = (*here, "cases", number, "expect") if (*here, "cases", number, "expect") in source.document.values else (*here, "cases", number)
-            yield source.document.problem(path, f"the case `{case.name}` of `{rule.id}` expects {case.expect}, but the rule {'is unknown' if got == 'unknown' else got if got == 'fires' else 'is silent'}", met)
+            does = "fires" if got == "fires" else f"is {got}"
+            yield source.document.problem(path, f"the case `{case.name}` of `{rule.id}` expects {case.expect}, but the rule {does}", met)
 
 
 def _lonely_facts(pack: Pack, by_file: dict[str, YamlSource]) -> Iterator[Problem]:
@@ -90,7 +100,9 @@ def _lonely_facts(pack: Pack, by_file: dict[str, YamlSource]) -> Iterator[Proble
         source = by_file[rule.place.file]
         for fact in sorted({atom.fact for atom in rule.when.atoms()}):
             if asked[fact] == {rule.id} and not fact.startswith(PACKAGE_PREFIX) and not _settable(pack, fact):
-                yield source.document.problem((*_path(rule, source), "when"), f"no other rule and no engine setting speaks of `{fact}`", "state `asks: true` where that is meant")
+                yield source.document.problem(
+                    (*_path(rule, source), "when"), f"no other rule and no engine setting speaks of `{fact}`", "state `asks: true` where that is meant"
+                )
 
 
 def _settable(pack: Pack, fact: str) -> bool:
@@ -99,7 +111,8 @@ def _settable(pack: Pack, fact: str) -> bool:
     if declared is not None and (declared.derived or declared.assume is not None or fact.startswith(TRAIT_PREFIX)):
         return True
     return any(
-        fact in product.defaults or any(one.fact == fact for maps in (*product.settings.values(), *product.environment.values()) for one in maps) for product in pack.products.values()
+        fact in product.defaults or any(one.fact == fact for maps in (*product.settings.values(), *product.environment.values()) for one in maps)
+        for product in pack.products.values()
     )
 
 
@@ -127,11 +140,20 @@ def _conditions(pack: Pack) -> Iterator[tuple[str, Condition]]:
 def _engine_traits(pack: Pack, sources: Sequence[YamlSource]) -> Iterator[Problem]:
     """Every engine says something about every engine trait, and every trait of a library has rows."""
     for product in pack.products.values():
-        missing = [name for name in pack.facts if name.startswith(ENGINE_TRAITS) and name not in product.traits] if product.role == "engine" and product.traits else []
+        missing = (
+            [name for name in pack.facts if name.startswith(ENGINE_TRAITS) and name not in product.traits]
+            if product.role == "engine" and product.traits
+            else []
+        )
         source = next((source for source in sources if source.kind == "traits" and source.file.startswith(f"products/{product.name}/")), None)
         for name in missing:
             if source is not None:
-                yield source.document.problem(("traits",), f"{product.title} says nothing about `{name}`", "add rows for it; `value` may be left out for releases that were not read", key=True)
+                yield source.document.problem(
+                    ("traits",),
+                    f"{product.title} says nothing about `{name}`",
+                    "add rows for it; `value` may be left out for releases that were not read",
+                    key=True,
+                )
 
 
 def _unused(pack: Pack, sources: Sequence[YamlSource]) -> Iterator[Problem]:
@@ -149,7 +171,9 @@ def _unused(pack: Pack, sources: Sequence[YamlSource]) -> Iterator[Problem]:
         if source.kind == "facts" and source.value["group"] == "traits":
             for leaf in source.value["facts"]:
                 if f"traits.{leaf}" not in asked | limits and not source.value["facts"][leaf].get("source"):
-                    yield source.document.problem(("facts", leaf), f"nothing asks for the trait `traits.{leaf}`", "drop it, or say in `source` what reads it", key=True)
+                    yield source.document.problem(
+                        ("facts", leaf), f"nothing asks for the trait `traits.{leaf}`", "drop it, or say in `source` what reads it", key=True
+                    )
         if source.kind in ("conditions", "gate"):
             for name in source.value.get("conditions", {}):
                 if name not in names:
@@ -165,5 +189,3 @@ def _named(condition: Condition) -> Iterable[str]:
     elif hasattr(condition, "parts"):
         for part in condition.parts:
             yield from _named(part)
-
-

@@ -74,7 +74,9 @@ class Choice:
         elif chosen.id in own:
             ahead = [self.by_plan[name] for name in own]
         else:
-            ahead = [self.by_plan[name] for name in own] + [state for state in self.in_preference() if self._reached(self.maybe, state.plan) or state.plan is chosen]
+            ahead = [self.by_plan[name] for name in own] + [
+                state for state in self.in_preference() if self._reached(self.maybe, state.plan) or state.plan is chosen
+            ]
         before = list(dict.fromkeys(state.plan.id for state in ahead))
         before = before[: before.index(chosen.id)] if chosen.id in before else before
         return tuple(name for name in before if self.by_plan[name].state == "undetermined")

@@ -35,13 +35,24 @@ exit codes: 0 done; 1 a finding named by --fail-on, a required fusion that is of
 
 def parser_for(name: str | None = None) -> argparse.ArgumentParser:
     """The parser; only the named command's module is imported (all of them where none is named)."""
-    parser = argparse.ArgumentParser(prog="policy", description="Decide which kernel fusions a launch may use, and say why.", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="policy",
+        description="Decide which kernel fusions a launch may use, and say why.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action="store_true", help="print the version and the pack's digest")
     subparsers = parser.add_subparsers(dest="name", metavar="COMMAND")
     for command, (module, help) in COMMANDS.items():
         if name is None or name == command:
             loaded = import_module(f"policy.commands.{module}")
-            child = subparsers.add_parser(command, help=help, description=f"{help[:1].upper()}{help[1:]}.", epilog=f"example: {loaded.EXAMPLE}", formatter_class=argparse.RawDescriptionHelpFormatter)
+            child = subparsers.add_parser(
+                command,
+                help=help,
+                description=f"{help[:1].upper()}{help[1:]}.",
+                epilog=f"example: {loaded.EXAMPLE}",
+                formatter_class=argparse.RawDescriptionHelpFormatter,
+            )
             loaded.add(child)
         else:
             subparsers.add_parser(command, help=help, add_help=False)

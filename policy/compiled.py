@@ -87,7 +87,12 @@ def compiled_text(sources: list[YamlSource], pack: Pack) -> str:
             value = {**value, "rows": [{name: held for name, held in row.items() if name != "cases"} for row in value["rows"]]}
         lines = {"/".join(map(str, path)): source.document.span(path).line for path in _places(source)}
         parts.append([source.kind, source.file, value, lines])
-    return header(pack.digest) + "\n" + json.dumps({"name": pack.name, "version": pack.version, "sources": parts}, separators=(",", ":"), ensure_ascii=False) + "\n"
+    return (
+        header(pack.digest)
+        + "\n"
+        + json.dumps({"name": pack.name, "version": pack.version, "sources": parts}, separators=(",", ":"), ensure_ascii=False)
+        + "\n"
+    )
 
 
 def _places(source: YamlSource) -> list[Path]:

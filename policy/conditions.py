@@ -179,13 +179,13 @@ def decisive(condition: Condition, lookup: Lookup, negated: bool = False, throug
 
 # --- reading conditions ---
 
+
 class Complain(Protocol):
     """Takes the path of a defect, what is wrong, what would be right, and whether the key or the value is meant."""
 
     def __call__(self, path: Path, message: str, help: str, key: bool = False) -> None:
         """Report one defect."""
         ...
-
 
 
 class Vocabulary(Protocol):
@@ -262,10 +262,14 @@ def _accepted(fact: Fact, raw: Any) -> Values | SetTest:
     if fact.type == "set" and raw != "absent":
         raise ValueProblem(f"`{fact.name}` is a set", "ask `{contains: NAME}`, `{within: [NAME, …]}` or `{overlaps: [NAME, …]}`")
     if raw is None or raw == "unknown":
-        raise ValueProblem(f"`{fact.name}` cannot be compared with `{plain(raw)}`", "unknown is not a value: conditions on unknown facts are unknown by themselves")
+        raise ValueProblem(
+            f"`{fact.name}` cannot be compared with `{plain(raw)}`", "unknown is not a value: conditions on unknown facts are unknown by themselves"
+        )
     for element in (raw if isinstance(raw, list) else [raw]) if fact.type == "version" else []:
         if isinstance(element, str) and element != "absent" and element[:1] not in "<>=!" and is_placeholder(element):
-            raise ValueProblem(f"`{element}` is no version that `{fact.name}` can have", "write it as PEP 440 does: `0.6.10.post1`, or a range such as `>=0.6.10`")
+            raise ValueProblem(
+                f"`{element}` is no version that `{fact.name}` can have", "write it as PEP 440 does: `0.6.10.post1`, or a range such as `>=0.6.10`"
+            )
     accepted = fact.values(raw)
     if not accepted:
         raise ValueProblem(f"`{written(raw)}` accepts no value of `{fact.name}`", fact.expected())

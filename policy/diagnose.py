@@ -85,7 +85,12 @@ def suspects(pack: Pack, launch: Launch, logs: Sequence[tuple[str, Sequence[str]
 
 def _reachable(pack: Pack, evaluation: Evaluation, rule: Rule) -> bool:
     """Whether the launch's builder can make the call of a plan that the rule is about."""
-    return any(evaluation.ask(plan.call)[0] is not False for fusion in pack.fusions.values() for plan in fusion.plans if rule.plans is not None and rule.plans.matches(plan))
+    return any(
+        evaluation.ask(plan.call)[0] is not False
+        for fusion in pack.fusions.values()
+        for plan in fusion.plans
+        if rule.plans is not None and rule.plans.matches(plan)
+    )
 
 
 def _confirm(pack: Pack, facts: Facts, findings: Iterable[Finding]) -> Iterable[tuple[str, str]]:

@@ -273,7 +273,9 @@ class SettingDocument(Document):
 class SettingsDocument(Document):
     """`products/NAME/settings.yaml`: what command lines, configuration files and the environment say about facts."""
 
-    settings: dict[str, list[SettingDocument] | SettingDocument] = Field(default_factory=dict, description="the engine's own name of the setting, dotted for leaves")
+    settings: dict[str, list[SettingDocument] | SettingDocument] = Field(
+        default_factory=dict, description="the engine's own name of the setting, dotted for leaves"
+    )
     environment: dict[str, list[SettingDocument] | SettingDocument] = Field(default_factory=dict, description="environment variable")
 
 

@@ -54,8 +54,7 @@ class EngineOutcome:
         if not self.chains:
             return None
         ends = {_end(chain, able) for chain in self.chains}
-        end = ends.pop() if len(ends) == 1 else None
-        return end
+        return ends.pop() if len(ends) == 1 else None
 
 
 def clean(reason: Because) -> bool:
@@ -87,7 +86,17 @@ def outcome_of(evaluation: PlanStates, fusion: Fusion, able: tuple[PlanState, ..
         origin = str(facts.get("engine.name").origin)
         unnamed = (Finding("engine.name", "an engine that the pack knows", facts.shown("engine.name"), None, origin),)
         if engine is not None:
-            return EngineOutcome("off", "unfused", None, (), "", f"{engine.title} has no such fusion that the pack knows", None, (), (f"the pack has no gate of {engine.title} for this fusion",))
+            return EngineOutcome(
+                "off",
+                "unfused",
+                None,
+                (),
+                "",
+                f"{engine.title} has no such fusion that the pack knows",
+                None,
+                (),
+                (f"the pack has no gate of {engine.title} for this fusion",),
+            )
         nameless = facts.values("engine.name").single() is None
         return EngineOutcome("unknown", "unknown", None, unnamed, "", "the engine is not known", None, None, (), nameless)
     versions = facts.values(engine.version_fact)
@@ -107,7 +116,18 @@ def outcome_of(evaluation: PlanStates, fusion: Fusion, able: tuple[PlanState, ..
     may_die = any(arm is not None and arm.known and evaluation.ask(arm.dies)[0] is not False for _, arm in arms)
     if len(states) > 1 and len(kinds) > 1:
         span = Finding(engine.version_fact, "one release", facts.shown(engine.version_fact), None, str(version.origin))
-        return EngineOutcome("unknown", "unknown", None, (span, *findings), gate.id, "it differs between the possible releases", gate.place, _chains(evaluation, fusion, able, arms), notes, may_die)
+        return EngineOutcome(
+            "unknown",
+            "unknown",
+            None,
+            (span, *findings),
+            gate.id,
+            "it differs between the possible releases",
+            gate.place,
+            _chains(evaluation, fusion, able, arms),
+            notes,
+            may_die,
+        )
     state, _, title = states[0]
     place = next((arm.place for _, arm in arms if arm is not None), gate.place)
     notes = (*notes, *dict.fromkeys(arm.note for _, arm in arms if arm is not None and arm.note))

@@ -7,13 +7,12 @@ own outcome, what is possible, what is asked and what is wanted are kept apart, 
 from __future__ import annotations
 
 import hashlib
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 
 from policy.choice import Choice
 from policy.conditions import Met, Truth, decisive
-from policy.decision import Because, Decision, Finding, LeftAlone, PlanState, Reason, Verdict
+from policy.decision import Because, Decision, Finding, LeftAlone, Reason, Verdict
 from policy.engine_outcome import EngineOutcome, outcome_of
 from policy.launch import Facts, Launch
 from policy.pack import REQUEST_PREFIX, Fusion, Pack, Plan, Rule
@@ -130,7 +129,10 @@ class Evaluation(PlanStates):
             decision.state = "off"
             decision.reason = Reason("asked", "", "the launch asks for it off", None, self._asked_finding(decision.fusion))
             if engine.state == "on":
-                decision.notes = (*decision.notes, "this engine's release has no switch that turns it off",)
+                decision.notes = (
+                    *decision.notes,
+                    "this engine's release has no switch that turns it off",
+                )
             return
         if choice.impossible():
             needs = choice.missing_need()
@@ -170,7 +172,9 @@ class Evaluation(PlanStates):
     def _warnings(self, plan: Plan | None) -> tuple[Because, ...]:
         if plan is None:
             return ()
-        return tuple(self.because(rule) for rule in sorted(self.pack.rules_for(plan), key=lambda one: one.id) if rule.effect == "warn" and self.rule(rule)[0] is True)
+        return tuple(
+            self.because(rule) for rule in sorted(self.pack.rules_for(plan), key=lambda one: one.id) if rule.effect == "warn" and self.rule(rule)[0] is True
+        )
 
     def _facts_of(self, decision: Decision, engine: EngineOutcome, choice: Choice, wanted: tuple[Finding, ...]) -> None:
         """The support, the unknown facts and the assumptions of a decision."""
@@ -226,7 +230,17 @@ def _passed_on(required: Decision) -> list[Because]:
     if required.state == "on":
         return []
     truth: Truth = True if required.state == "off" else None
-    return [Because(required.fusion, "requires", truth, "unfused", required.reason.findings, f"it requires {required.fusion}, which is {required.state}: {required.reason.title}", required.reason.place)]
+    return [
+        Because(
+            required.fusion,
+            "requires",
+            truth,
+            "unfused",
+            required.reason.findings,
+            f"it requires {required.fusion}, which is {required.state}: {required.reason.title}",
+            required.reason.place,
+        )
+    ]
 
 
 def _against(decision: Decision, engine: EngineOutcome) -> str:
@@ -264,4 +278,3 @@ def _digest(decision: Decision, pack: str) -> str:
         "limits": {name: limit.value for name, limit in decision.limits.items()},
     }
     return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()[:16]
-

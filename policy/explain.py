@@ -184,7 +184,12 @@ def _answer(decision: Decision) -> Section:
     section = Section("answer")
     section.cells("asked", decision.asked or "nothing")
     section.cells("wanted", {True: "yes", False: "no", None: "not known"}[decision.wanted])
-    section.cells(f"posture {decision.posture}", f"{decision.state}, {decision.against_engine} {'as' if decision.against_engine == 'same' else 'than'} the engine" if decision.against_engine != "unknown" else decision.state)
+    section.cells(
+        f"posture {decision.posture}",
+        f"{decision.state}, {decision.against_engine} {'as' if decision.against_engine == 'same' else 'than'} the engine"
+        if decision.against_engine != "unknown"
+        else decision.state,
+    )
     for name, limit in decision.limits.items():
         section.cells(name, f"{limit.value} {limit.unit}".strip(), limit.id)
     for note in decision.notes:
@@ -219,12 +224,21 @@ def _unknown(decision: Decision, pack: Pack, verbose: bool) -> Section:
     names = likeliest(decision)
     for name in names if verbose else names[:6]:
         fact = pack.fact(name)
-        needed = sorted({state.plan.id for state in decision.able for one in state.because if one.truth is None and any(finding.fact == name and finding.truth is None for finding in one.findings)})
+        needed = sorted(
+            {
+                state.plan.id
+                for state in decision.able
+                for one in state.because
+                if one.truth is None and any(finding.fact == name and finding.truth is None for finding in one.findings)
+            }
+        )
         section.cells(name, fact.find_out if fact else "", f"needed by {few(needed, 3)}" if needed else "")
     if not verbose and len(names) > 6:
         section.line(f"{len(names) - 6} more (-v shows them)")
     if names:
-        section.line(f"state one with --set {names[0]}=VALUE, the machine with --device NAME, or all with --facts FILE (`policy facts --format json` where it runs)")
+        section.line(
+            f"state one with --set {names[0]}=VALUE, the machine with --device NAME, or all with --facts FILE (`policy facts --format json` where it runs)"
+        )
     return section
 
 

@@ -154,8 +154,7 @@ class Fact:
         if raw == "absent":
             return self._exactly(self.value(raw))
         if is_placeholder(raw):
-            present = Ordered.of((EVERYTHING,))
-            return present
+            return Ordered.of((EVERYTHING,))
         return builds_between(self._exactly(self.value(raw)), releases)  # type: ignore[arg-type]
 
     def _values_of_set(self, raw: Any) -> Values:
@@ -193,7 +192,10 @@ class Fact:
 
     def _read_version(self, raw: Any) -> Version:
         if not isinstance(raw, str):
-            raise ValueProblem(f"`{self.name}` takes a version in quotes, not the number `{plain(raw)}`", f'write it in quotes, as in `"{plain(raw)}"` (YAML reads 0.10 as the number 0.1)')
+            raise ValueProblem(
+                f"`{self.name}` takes a version in quotes, not the number `{plain(raw)}`",
+                f'write it in quotes, as in `"{plain(raw)}"` (YAML reads 0.10 as the number 0.1)',
+            )
         version = parse(raw.strip())
         if version is None:
             raise ValueProblem(f"`{raw}` is no version that `{self.name}` can have", "write it as PEP 440 does: `0.6.10.post1`, or a range such as `>=0.6.10`")
@@ -226,7 +228,14 @@ class Fact:
             near = difflib.get_close_matches(given, self.choices, 1)
             listed = ", ".join(f"`{choice}`" for choice in self.choices)
             return (f"did you mean `{near[0]}`? " if near else "") + f"`{self.name}` is one of {listed}" + (" or `absent`" if self.optional else "")
-        words = {"integer": "a whole number", "number": "a number", "version": "a version", "boolean": "true or false", "text": "text", "set": "a list of names"}[self.type]
+        words = {
+            "integer": "a whole number",
+            "number": "a number",
+            "version": "a version",
+            "boolean": "true or false",
+            "text": "text",
+            "set": "a list of names",
+        }[self.type]
         bounds = f" of at least {self.minimum:g}" if self.minimum is not None and self.maximum is None else ""
         if self.minimum is not None and self.maximum is not None:
             bounds = f" from {self.minimum:g} to {self.maximum:g}"
@@ -290,7 +299,9 @@ def builds_between(versions: Ordered, releases: Sequence[Version]) -> Ordered:
         return versions
     widened = []
     for interval in versions.intervals:
-        below, above = neighbours(interval.low, releases) if interval.low is not None and interval.low == interval.high and interval.low.dev is not None else (None, None)
+        below, above = (
+            neighbours(interval.low, releases) if interval.low is not None and interval.low == interval.high and interval.low.dev is not None else (None, None)
+        )
         widened.append(Interval(below, below is not None, above, above is not None) if below or above else interval)
     return Ordered.of(widened, versions.absent, versions.step)
 

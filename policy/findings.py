@@ -39,7 +39,11 @@ def reported(verdict: Verdict, launch: str, place: tuple[str, int]) -> list[Repo
     open_ = [decision for decision in verdict.decisions if _kind(decision) == "undetermined"]
     if open_:
         facts = Counter(name for decision in open_ for name in decision.unknown_facts)
-        message = f"{len(open_)} fusions are undetermined" + (f", for want of {', '.join(name for name, _ in facts.most_common(4))}" if facts else "") + f": {', '.join(decision.fusion for decision in open_[:4])}"
+        message = (
+            f"{len(open_)} fusions are undetermined"
+            + (f", for want of {', '.join(name for name, _ in facts.most_common(4))}" if facts else "")
+            + f": {', '.join(decision.fusion for decision in open_[:4])}"
+        )
         found.append(Reported("undetermined", "undetermined", message + (", …" if len(open_) > 4 else ""), launch, file, line))
     for decision in verdict.decisions:
         kind = _kind(decision)
@@ -79,14 +83,25 @@ def as_sarif(findings: Sequence[Reported], pack: Pack, version: str) -> str:
                 **({"help": {"text": rule.fix}} if rule and rule.fix else {}),
             },
         )
-        result: dict[str, Any] = {"ruleId": one.id, "level": LEVELS[one.kind], "message": {"text": one.message}, "properties": {"kind": one.kind, "launch": one.launch}}
+        result: dict[str, Any] = {
+            "ruleId": one.id,
+            "level": LEVELS[one.kind],
+            "message": {"text": one.message},
+            "properties": {"kind": one.kind, "launch": one.launch},
+        }
         if one.file:
             result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": one.file.replace("\\", "/")}, "region": {"startLine": max(1, one.line)}}}]
         if one.waived:
             result["suppressions"] = [{"kind": "external"}]
         results.append(result)
     driver = {"name": "fusion-policy", "version": version, "informationUri": "https://github.com/fusion-policy/fusion-policy", "rules": list(rules.values())}
-    return json.dumps({"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}, indent=1) + "\n"
+    return (
+        json.dumps(
+            {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]},
+            indent=1,
+        )
+        + "\n"
+    )
 
 
 def as_github(findings: Iterable[Reported]) -> str:
@@ -122,4 +137,6 @@ def as_junit(findings: Sequence[Reported], launches: Sequence[str], failing: set
         if rest:
             body += "<system-out>" + "\n".join(rest).replace("&", "&amp;").replace("<", "&lt;") + "</system-out>"
         cases.append(f"<testcase classname={quoteattr('fusion-policy')} name={quoteattr(launch)}>{body}</testcase>")
-    return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="fusion-policy" tests="{len(launches)}" failures="{failures}">{"".join(cases)}</testsuite>\n'
+    return (
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="fusion-policy" tests="{len(launches)}" failures="{failures}">{"".join(cases)}</testsuite>\n'
+    )

@@ -189,7 +189,9 @@ class Facts:
         values: Values = function(self) & fact.domain  # type: ignore[operator]
         if values == fact.domain and fact.assume is not None:
             return None
-        return Given(values, Origin("derived", ", ".join(f"{name.rsplit('.', 1)[-1]} {self.shown(name)}" for name in INPUTS[fact.name] if name in self.launch.given)))
+        return Given(
+            values, Origin("derived", ", ".join(f"{name.rsplit('.', 1)[-1]} {self.shown(name)}" for name in INPUTS[fact.name] if name in self.launch.given))
+        )
 
     def _engine_versions(self) -> tuple[Product, Ordered] | None:
         engine = self.engine()
@@ -209,7 +211,11 @@ class Facts:
             return None
         wanted = requirement.removeprefix("==")
         try:
-            return Given(fact.values(wanted, self.pack.releases_of(fact.name)), Origin("engine_pin", f"{found[0].name} {self.shown('engine.version')} requires {requirement}"), wanted)
+            return Given(
+                fact.values(wanted, self.pack.releases_of(fact.name)),
+                Origin("engine_pin", f"{found[0].name} {self.shown('engine.version')} requires {requirement}"),
+                wanted,
+            )
         except ValueProblem:
             return None
 

@@ -24,7 +24,15 @@ FOLDERS = {"facts": "facts", "tables": "table", "fusions": "fusion", "devices": 
 #: What a product's file is by the first word of its name: `traits.yaml`, `traits_hazards.yaml`.
 PRODUCT_FILES = {"product": "product", "traits": "traits", "switches": "switches", "pins": "pins", "defaults": "defaults", "settings": "settings"}
 #: What is expected where a value is of the wrong type.
-EXPECTED = {"list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping", "string_type": "text", "bool_type": "true or false", "int_type": "a whole number", "float_type": "a number"}
+EXPECTED = {
+    "list_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "float_type": "a number",
+}
 #: Kinds of files that others build on: where one is broken, nothing is said about what the rest means.
 FOUNDATION = {"manifest", "facts", "conditions", "fusion", "product", "traits"}
 #: Files of a product that its own doors read; no part of the decision.
@@ -82,7 +90,9 @@ def shown_path(path: FilePath) -> str:
 
 def pack_files(folder: FilePath) -> list[FilePath]:
     """The YAML files of a pack, sorted by path."""
-    return sorted(path for path in folder.rglob("*.y*ml") if path.suffix in (".yaml", ".yml") and not any(part.startswith(".") for part in path.relative_to(folder).parts))
+    return sorted(
+        path for path in folder.rglob("*.y*ml") if path.suffix in (".yaml", ".yml") and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
 
 
 def digest_of(folder: FilePath, files: Iterable[FilePath]) -> str:
@@ -178,9 +188,13 @@ def read_sources(root: FilePath, files: Iterable[FilePath]) -> list[YamlSource]:
         if kind == "":
             continue
         if kind is None:
-            problems.append(Problem("this file belongs to no part of a pack", Span(name), "rules lie in THEME/ID.yaml; the other places are in rules/README.md"))
+            problems.append(
+                Problem("this file belongs to no part of a pack", Span(name), "rules lie in THEME/ID.yaml; the other places are in rules/README.md")
+            )
             continue
-        text, found = read_text(path, name) if path.is_file() or path.is_dir() else (None, [Problem(_no_file(path), Span(name), "put a file in its place, or remove it")])
+        text, found = (
+            read_text(path, name) if path.is_file() or path.is_dir() else (None, [Problem(_no_file(path), Span(name), "put a file in its place, or remove it")])
+        )
         if text is not None:
             document, defects = read_yaml(text, name)
             source = YamlSource(kind, relative.as_posix(), document)
@@ -248,7 +262,11 @@ def _name_problems(source: YamlSource) -> list[Problem]:
     field_name = {"rule": "id", "table": "table", "fusion": "fusion", "device": "device", "gate": "fusion"}.get(source.kind)
     stem = FilePath(source.file).stem
     if field_name is not None and source.value.get(field_name) != stem:
-        return [source.document.problem((field_name,), f"`{source.value.get(field_name)}` stands in the file `{stem}.yaml`", f"name the file `{source.value.get(field_name)}.yaml`")]
+        return [
+            source.document.problem(
+                (field_name,), f"`{source.value.get(field_name)}` stands in the file `{stem}.yaml`", f"name the file `{source.value.get(field_name)}.yaml`"
+            )
+        ]
     return []
 
 
@@ -268,7 +286,9 @@ def _explained(source: YamlSource, detail: Any) -> Problem:
     if kind == "literal_error":
         expected = context.get("expected", "").replace("'", "`")
         choices = [part.strip(" `") for part in context.get("expected", "").replace(" or ", ", ").replace("'", "").split(",")]
-        return source.document.problem(path, f"`{plain(value)}` is not {expected}", did_you_mean(str(value), choices) or (f"write {expected}" if len(choices) == 1 else ""))
+        return source.document.problem(
+            path, f"`{plain(value)}` is not {expected}", did_you_mean(str(value), choices) or (f"write {expected}" if len(choices) == 1 else "")
+        )
     if kind in ("string_type", "string_pattern_mismatch") and isinstance(value, int | float) and not isinstance(value, bool):
         return source.document.problem(path, f"`{plain(value)}` is a number where text is expected", f'write it in quotes: `"{plain(value)}"`')
     if kind == "string_pattern_mismatch":
@@ -277,7 +297,12 @@ def _explained(source: YamlSource, detail: Any) -> Problem:
         shown = f"`{plain(value)}`" if isinstance(value, str | int | float) else _kind_name(value)
         return source.document.problem(path, f"{shown} where {EXPECTED[kind]} is expected")
     message = str(detail["msg"])
-    return source.document.problem(path, f"`{plain(value)}`: {message[:1].lower()}{message[1:]}" if isinstance(value, str | int | float) else f"{message[:1].lower()}{message[1:]}, not {_kind_name(value)}")
+    return source.document.problem(
+        path,
+        f"`{plain(value)}`: {message[:1].lower()}{message[1:]}"
+        if isinstance(value, str | int | float)
+        else f"{message[:1].lower()}{message[1:]}, not {_kind_name(value)}",
+    )
 
 
 def _fields_at(source: YamlSource, path: Path) -> list[str]:

@@ -13,7 +13,7 @@ from policy.evaluate import evaluate
 from policy.facts import plain
 from policy.launch import Launch
 from policy.origin import Origin
-from policy.pack import Arm, Fusion, Gate, Pack, Product, Trait
+from policy.pack import Arm, Fusion, Gate, Pack, Product, Switch, Trait
 from policy.versions import shown
 
 #: The launches that the matrix of a fusion shows, beside the size of the tensor-parallel group.
@@ -62,11 +62,16 @@ def _index(pack: Pack) -> str:
     lines = ["# What the pack knows", "", f"Made from the pack by `policy docs`; {len(pack.rules)} rules, {len(pack.fusions)} fusions.", "", "## Fusions", ""]
     lines.extend(f"- [{fusion.id}](fusions/{fusion.id}.md): {fusion.title}" for fusion in pack.fusions.values())
     lines.extend(("", "## Gates of the engines", ""))
-    lines.extend(f"- [{gate.id}](gates/{gate.id}.md): {product.title}, `{gate.setting}`" for product in pack.products.values() for gate in product.gates.values())
+    lines.extend(
+        f"- [{gate.id}](gates/{gate.id}.md): {product.title}, `{gate.setting}`" for product in pack.products.values() for gate in product.gates.values()
+    )
     lines.extend(("", "## Traits of releases", ""))
     lines.extend(f"- [{product.title}](traits/{product.name}.md)" for product in pack.products.values() if product.traits)
     lines.extend(("", "## Rules", "", "| rule | effect | when ignored | evidence |", "|---|---|---|---|"))
-    lines.extend(f"| [{rule.id}](rules/{rule.id}.md) | {rule.effect} | {(rule.consequence or '').replace('_', ' ')} | {rule.evidence} |" for rule in sorted(pack.rules.values(), key=lambda one: one.id))
+    lines.extend(
+        f"| [{rule.id}](rules/{rule.id}.md) | {rule.effect} | {(rule.consequence or '').replace('_', ' ')} | {rule.evidence} |"
+        for rule in sorted(pack.rules.values(), key=lambda one: one.id)
+    )
     return "\n".join(lines)
 
 
@@ -94,9 +99,13 @@ def _fusion(fusion: Fusion, pack: Pack) -> str:
     return "\n".join(lines)
 
 
+def _window(switch: Switch) -> str:
+    return f"{shown(switch.since)} to {shown(switch.until) + ' (not included)' if switch.until else 'now'}"
+
+
 def _switches(fusion: Fusion, pack: Pack) -> list[str]:
     rows = [
-        f"| {product.title} | {shown(switch.since)} to {shown(switch.until) + ' (not included)' if switch.until else 'now'} | {switch.turn} | {switch.kind} | `{switch.text}` |"
+        f"| {product.title} | {_window(switch)} | {switch.turn} | {switch.kind} | `{switch.text}` |"
         for product in pack.products.values()
         for switch in product.switches
         if switch.fusion == fusion.id
@@ -124,7 +133,9 @@ def _cell(pack: Pack, fusion: Fusion, product: Product, release: str, shape: Map
     launch = Launch.of(pack, {"engine.name": product.name, "engine.version": release, **MACHINE, **shape}, Origin("set"))
     decision: Decision = evaluate(pack, launch, fusions=[fusion.id])[fusion.id]
     alone = decision.left_alone
-    engine = {"on": f"on, {alone.built.replace('_', ' ')}" if alone.built != "fused" else "on", "off": "off", "dies": "does not start", "unknown": "not known"}[alone.state]
+    engine = {"on": f"on, {alone.built.replace('_', ' ')}" if alone.built != "fused" else "on", "off": "off", "dies": "does not start", "unknown": "not known"}[
+        alone.state
+    ]
     if decision.state == alone.state or (decision.state == "off" and alone.state == "dies") or (decision.state == "undetermined" and alone.state == "unknown"):
         return engine + (f" (by `{decision.switches[0].text}`)" if decision.state == "on" and decision.switches else "")
     why = f": [{decision.reason.id}](../rules/{decision.reason.id}.md)" if decision.reason.id in pack.rules else ""

@@ -69,13 +69,17 @@ class PlanStates:
         call, findings = self.ask(plan.call)
         if call is False:
             return PlanState(plan, "excluded", (Because("call", "needs", True, "unfused", findings, "the builder's call does not take this form"),))
-        reasons: list[Because] = [one for one in requires]
+        reasons = list(requires)
         if call is None:
             reasons.append(Because("call", "needs", None, "unfused", findings, "it is not known which form the builder's call takes"))
         for need in plan.needs:
             truth, findings = self.ask(need)
             if truth is not True:
-                reasons.append(Because("needs", "needs", None if truth is None else True, "unfused", findings, "something the plan needs is missing" if truth is False else ""))
+                reasons.append(
+                    Because(
+                        "needs", "needs", None if truth is None else True, "unfused", findings, "something the plan needs is missing" if truth is False else ""
+                    )
+                )
         reasons.extend(self._pinned_elsewhere(plan))
         for rule in self.pack.rules_for(plan):
             if rule.effect == "exclude":

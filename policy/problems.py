@@ -1,9 +1,9 @@
 """Problems: defects in a pack or an input, with file, line and column, and the errors that carry them.
 
-    PolicyError
-    ├── PackError      a pack that cannot be used; nothing of it is loaded
-    ├── LaunchError    facts that no launch can have
-    └── UsageError     a command that makes no sense
+PolicyError
+├── PackError      a pack that cannot be used; nothing of it is loaded
+├── LaunchError    facts that no launch can have
+└── UsageError     a command that makes no sense
 """
 
 from __future__ import annotations

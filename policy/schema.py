@@ -11,7 +11,10 @@ from policy.facts import Fact
 from policy.pack import Pack
 
 #: What invariants ask besides facts: the answer itself.
-ANSWERS: dict[str, Any] = {"plan": {"type": "object", "minProperties": 1}, **{name: {"type": ["string", "array"]} for name in ("state", "left_alone", "built", "switch", "asked")}}
+ANSWERS: dict[str, Any] = {
+    "plan": {"type": "object", "minProperties": 1},
+    **{name: {"type": ["string", "array"]} for name in ("state", "left_alone", "built", "switch", "asked")},
+}
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
@@ -113,7 +116,12 @@ def _definitions(pack: Pack) -> dict[str, Any]:
     }
     values = {name: {"description": pack.facts[name].description, **_value(pack.facts[name])} for name in names}
     groups = {name.partition(".")[0] for name in names} | {"packages"}
-    fact_values = {"type": "object", "additionalProperties": False, "properties": {**values, **{group: {"type": "object"} for group in sorted(groups)}}, "patternProperties": package}
+    fact_values = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {**values, **{group: {"type": "object"} for group in sorted(groups)}},
+        "patternProperties": package,
+    }
     return {"condition": condition, "factValues": fact_values}
 
 
@@ -142,7 +150,18 @@ def _value(fact: Fact) -> dict[str, Any]:
 
 def _comparison(fact: Fact) -> dict[str, Any]:
     if fact.type == "set":
-        return {"anyOf": [{"type": "object", "minProperties": 1, "maxProperties": 1, "properties": {"contains": {}, "within": {}, "overlaps": {}}, "additionalProperties": False}, {"enum": ["absent", "present"]}]}
+        return {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "minProperties": 1,
+                    "maxProperties": 1,
+                    "properties": {"contains": {}, "within": {}, "overlaps": {}},
+                    "additionalProperties": False,
+                },
+                {"enum": ["absent", "present"]},
+            ]
+        }
     texts: list[Any] = [{"enum": ["absent", "present"]}] if fact.optional else []
     if fact.ordered:
         texts.append({"type": "string", "pattern": "^[<>=!]"})

@@ -214,10 +214,9 @@ class _Composer:
                 if tag is not None and not (isinstance(event, yaml.ScalarEvent) and tag == "!"):
                     self._complain(event, f"the tag `{tag}`", "packs take no tags")
             self._place(stack, value, event)
-            if isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent):
-                if len(stack) >= MAX_DEPTH:
-                    self._complain(event, f"nested more than {MAX_DEPTH} deep", "")
-                    return
+            if isinstance(event, yaml.SequenceStartEvent | yaml.MappingStartEvent) and len(stack) >= MAX_DEPTH:
+                self._complain(event, f"nested more than {MAX_DEPTH} deep", "")
+                return
 
     def _place(self, stack: list[list[Any]], value: Any, event: Any) -> None:
         span = self._span(event)
@@ -236,7 +235,11 @@ class _Composer:
             else:
                 path = (*parent, key)
                 if key in container:
-                    self.problems.append(self.document.at(stack[-1][3], f"the key `{key}` stands twice", f"keep one of them; the first is in line {self.document.keys[path].line}"))
+                    self.problems.append(
+                        self.document.at(
+                            stack[-1][3], f"the key `{key}` stands twice", f"keep one of them; the first is in line {self.document.keys[path].line}"
+                        )
+                    )
                 else:
                     container[key] = value
                     self.document.keys[path] = stack[-1][3]

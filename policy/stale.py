@@ -53,5 +53,3 @@ def _last_justified(pack: Pack, launch: Launch, facts: Facts, fusion: str, stric
             if then.left_alone.state == "on" and then.state == "off" and rule is not None and rule.consequence in REASONS:
                 return rule.id, product.title, release, rule.place
     return None
-
-

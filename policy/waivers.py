@@ -1,9 +1,9 @@
 """Waivers: findings that a project accepts until a date. They silence an audit's exit code, never a decision.
 
-    [[tool.fusion-policy.ignore]]        # in pyproject.toml, or [[ignore]] in policy.toml
-    id = "rendezvous-over-world"
-    reason = "replaced in January"
-    until = 2027-01-31
+[[tool.fusion-policy.ignore]]        # in pyproject.toml, or [[ignore]] in policy.toml
+id = "rendezvous-over-world"
+reason = "replaced in January"
+until = 2027-01-31
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read_waivers(file: Path) -> list[Waiver] | None:
     for number, entry in enumerate(entries if isinstance(entries, list) else [entries], 1):
         problem = _wrong(entry)
         if problem:
-            problems.append(Problem(f"waiver {number}: {problem}", Span(str(file)), 'write `id`, `reason` and `until = 2027-01-31`'))
+            problems.append(Problem(f"waiver {number}: {problem}", Span(str(file)), "write `id`, `reason` and `until = 2027-01-31`"))
         else:
             waivers.append(Waiver(entry["id"], entry["reason"].strip(), _date(entry["until"]), str(file)))
     if problems:

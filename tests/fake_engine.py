@@ -12,7 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-PROGRAM = '''\
+PROGRAM = """\
 #!{python}
 import importlib.metadata, json, os, signal, subprocess, sys, time
 
@@ -58,7 +58,7 @@ elif model == "worker":
 elif not model.startswith("done"):
     for _ in range(600):
         time.sleep(0.1)
-'''
+"""
 
 ARGUMENTS = '''\
 class PassConfig:
@@ -92,7 +92,11 @@ class FakeEngine:
         (package / "__init__.py").write_text("")
         (package / "arg_utils.py").write_text(ARGUMENTS)
         self.distribution("vllm", self.version)
-        self.distribution("fusion-policy", "0.1.0", "[vllm.general_plugins]\nfusion_policy = fusion_policy:vllm_plugin\n\n[sglang.srt.plugins]\nfusion_policy = fusion_policy:sglang_plugin\n")
+        self.distribution(
+            "fusion-policy",
+            "0.1.0",
+            "[vllm.general_plugins]\nfusion_policy = fusion_policy:vllm_plugin\n\n[sglang.srt.plugins]\nfusion_policy = fusion_policy:sglang_plugin\n",
+        )
 
     @property
     def site(self) -> Path:

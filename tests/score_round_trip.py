@@ -49,12 +49,94 @@ class Assumed:
 
 #: name -> what is assumed; each makes the engine's own default a hazard, a worse plan, or a missed fusion.
 ASSUMPTIONS = {
-    "vLLM: a hang": Assumed("vllm", "h200-sxm8", "safe", {"engine.version": "0.22.1", "packages.flashinfer-python": "0.6.11.post2", "parallel.tensor_parallel_size": 2, "parallel.pipeline_parallel_size": 2, "parallel.nodes": 1, "device.gpus_per_node": 8}),
-    "vLLM: another plan": Assumed("vllm", "h200-sxm8", "safe", {"engine.version": "0.26.0", "packages.flashinfer-python": "0.6.14", "parallel.tensor_parallel_size": 8, "parallel.pipeline_parallel_size": 1, "parallel.data_parallel_size": 1, "parallel.nodes": 1, "device.gpus_per_node": 8}),
-    "vLLM: missed": Assumed("vllm", "h200-sxm8", "fast", {"engine.version": "0.20.2", "packages.flashinfer-python": "0.6.12", "parallel.tensor_parallel_size": 2, "parallel.pipeline_parallel_size": 2, "parallel.nodes": 1, "runtime.builder": "adapter", "device.gpus_per_node": 8}),
-    "SGLang: a hang": Assumed("sglang", "h200-sxm8", "safe", {"engine.version": "0.5.10.post1", "model.architecture": "Qwen3MoeForCausalLM", "parallel.tensor_parallel_size": 4, "parallel.pipeline_parallel_size": 2, "parallel.nodes": 1, "parallel.dp_attention": False, "parallel.data_parallel_size": 1, "engine.all2all_backend": "none", "device.gpus_per_node": 8}),
-    "SGLang: another plan": Assumed("sglang", "b200-sxm8", "safe", {"engine.version": "0.5.14", "model.architecture": "Qwen3MoeForCausalLM", "parallel.tensor_parallel_size": 4, "parallel.pipeline_parallel_size": 1, "parallel.nodes": 1, "parallel.dp_attention": False, "parallel.data_parallel_size": 1, "engine.all2all_backend": "none", "device.gpus_per_node": 8}),
-    "SGLang: missed": Assumed("sglang", "h200-sxm8", "fast", {"engine.version": "0.5.12.post1", "model.architecture": "LlamaForCausalLM", "parallel.tensor_parallel_size": 4, "parallel.pipeline_parallel_size": 1, "parallel.nodes": 1, "parallel.dp_attention": False, "parallel.data_parallel_size": 1, "device.gpus_per_node": 8}),
+    "vLLM: a hang": Assumed(
+        "vllm",
+        "h200-sxm8",
+        "safe",
+        {
+            "engine.version": "0.22.1",
+            "packages.flashinfer-python": "0.6.11.post2",
+            "parallel.tensor_parallel_size": 2,
+            "parallel.pipeline_parallel_size": 2,
+            "parallel.nodes": 1,
+            "device.gpus_per_node": 8,
+        },
+    ),
+    "vLLM: another plan": Assumed(
+        "vllm",
+        "h200-sxm8",
+        "safe",
+        {
+            "engine.version": "0.26.0",
+            "packages.flashinfer-python": "0.6.14",
+            "parallel.tensor_parallel_size": 8,
+            "parallel.pipeline_parallel_size": 1,
+            "parallel.data_parallel_size": 1,
+            "parallel.nodes": 1,
+            "device.gpus_per_node": 8,
+        },
+    ),
+    "vLLM: missed": Assumed(
+        "vllm",
+        "h200-sxm8",
+        "fast",
+        {
+            "engine.version": "0.20.2",
+            "packages.flashinfer-python": "0.6.12",
+            "parallel.tensor_parallel_size": 2,
+            "parallel.pipeline_parallel_size": 2,
+            "parallel.nodes": 1,
+            "runtime.builder": "adapter",
+            "device.gpus_per_node": 8,
+        },
+    ),
+    "SGLang: a hang": Assumed(
+        "sglang",
+        "h200-sxm8",
+        "safe",
+        {
+            "engine.version": "0.5.10.post1",
+            "model.architecture": "Qwen3MoeForCausalLM",
+            "parallel.tensor_parallel_size": 4,
+            "parallel.pipeline_parallel_size": 2,
+            "parallel.nodes": 1,
+            "parallel.dp_attention": False,
+            "parallel.data_parallel_size": 1,
+            "engine.all2all_backend": "none",
+            "device.gpus_per_node": 8,
+        },
+    ),
+    "SGLang: another plan": Assumed(
+        "sglang",
+        "b200-sxm8",
+        "safe",
+        {
+            "engine.version": "0.5.14",
+            "model.architecture": "Qwen3MoeForCausalLM",
+            "parallel.tensor_parallel_size": 4,
+            "parallel.pipeline_parallel_size": 1,
+            "parallel.nodes": 1,
+            "parallel.dp_attention": False,
+            "parallel.data_parallel_size": 1,
+            "engine.all2all_backend": "none",
+            "device.gpus_per_node": 8,
+        },
+    ),
+    "SGLang: missed": Assumed(
+        "sglang",
+        "h200-sxm8",
+        "fast",
+        {
+            "engine.version": "0.5.12.post1",
+            "model.architecture": "LlamaForCausalLM",
+            "parallel.tensor_parallel_size": 4,
+            "parallel.pipeline_parallel_size": 1,
+            "parallel.nodes": 1,
+            "parallel.dp_attention": False,
+            "parallel.data_parallel_size": 1,
+            "device.gpus_per_node": 8,
+        },
+    ),
 }
 #: engine -> the version assumed for files and what is written into each of them, whatever would be decided.
 FORCED = {
@@ -87,7 +169,11 @@ def recorded() -> Iterator[tuple[str, str, list[str], dict[str, str]]]:
             row = json.loads(line)
             if row["error"] is not None:
                 continue
-            program = ["vllm"] if row.get("entry") == "serve" else ["python", "-m", "vllm.entrypoints.openai.api_server" if engine == "vllm" else "sglang.launch_server"]
+            program = (
+                ["vllm"]
+                if row.get("entry") == "serve"
+                else ["python", "-m", "vllm.entrypoints.openai.api_server" if engine == "vllm" else "sglang.launch_server"]
+            )
             yield engine, row["version"], program + row["argv"], {row["config_file"]: row["config_yaml"]} if row["config_file"] else {}
 
 
@@ -95,7 +181,11 @@ def switches(engine: str, version: str) -> list[tuple[str, str]]:
     """What is written into recorded command lines."""
     if engine == "sglang":
         texts = ["--enforce-disable-flashinfer-allreduce-fusion", "--flashinfer-allreduce-fusion-backend trtllm", "--enable-flashinfer-allreduce-fusion"]
-        return [("flag", text) for text in texts if not read_words(engine, version, ["python", "-m", "sglang.launch_server", "--model-path", "m", *text.split()]).errors]
+        return [
+            ("flag", text)
+            for text in texts
+            if not read_words(engine, version, ["python", "-m", "sglang.launch_server", "--model-path", "m", *text.split()]).errors
+        ]
     if version < "0.12":
         return [("flag", "--compilation-config '" + json.dumps({"pass_config": {"enable_fi_allreduce_fusion": value}}) + "'") for value in (False, True)]
     return [("flag", f"-cc.pass_config.fuse_allreduce_rms={value}") for value in ("false", "true")]
@@ -161,7 +251,10 @@ def read_with(pack: Pack, found: FoundLaunch, assumed: Assumed, files: dict[str,
 
 
 def summary(verdict: Verdict) -> dict[str, tuple[str, str | None]]:
-    return {decision.fusion: (decision.state, decision.chosen.id if decision.chosen is not None and decision.state == "on" else None) for decision in verdict.decisions}
+    return {
+        decision.fusion: (decision.state, decision.chosen.id if decision.chosen is not None and decision.state == "on" else None)
+        for decision in verdict.decisions
+    }
 
 
 def score_commands(score: Score, pack: Pack, folder: Path, names: Sequence[str] = tuple(ASSUMPTIONS), every: int = 1) -> None:
@@ -234,7 +327,10 @@ def score_files(score: Score, folder: Path, every: int = 1) -> None:
             elif problems:
                 score.counts[f"files, {what}: {'a log' if found.format in REPORTS else f'not written ({kind})'}"] += 1
                 if found.format not in REPORTS:
-                    score.failures.extend(f"{what}: {Path(name).name}: {found.launches[number].name or number} ({found.format}, {found.launches[number].engine}): {problem}" for number, problem in problems.items())
+                    score.failures.extend(
+                        f"{what}: {Path(name).name}: {found.launches[number].name or number} ({found.format}, {found.launches[number].engine}): {problem}"
+                        for number, problem in problems.items()
+                    )
             else:
                 reason = wrong_file(text, made, name, wanted)
                 if reason:
@@ -263,7 +359,10 @@ def wrong_file(old: str, new: str, name: str, wanted: Sequence[Wanted]) -> str:
             return "another environment"
         if one.engine in READERS:
             old_words, new_words = ([word.text for word in launch.words] for launch in (one, other))
-            olds, news = leaves(read_words(one.engine, want.version, old_words, one.files)), leaves(read_words(one.engine, want.version, new_words, other.files))
+            olds, news = (
+                leaves(read_words(one.engine, want.version, old_words, one.files)),
+                leaves(read_words(one.engine, want.version, new_words, other.files)),
+            )
             expected = {**olds, **{change.path: change.value for change in want.flags}}
             if news != expected:
                 return f"other settings: {sorted(path for path in {*news, *expected} if news.get(path) != expected.get(path))}"

@@ -20,7 +20,19 @@ import pytest
 
 from tests.fake_engine import FakeEngine
 
-HANG = ["--no-probe", "--set", "engine.version=0.22.1", "--set", "parallel.tensor_parallel_size=2", "--set", "parallel.pipeline_parallel_size=2", "--set", "parallel.nodes=1", "--device", "h200-sxm8"]
+HANG = [
+    "--no-probe",
+    "--set",
+    "engine.version=0.22.1",
+    "--set",
+    "parallel.tensor_parallel_size=2",
+    "--set",
+    "parallel.pipeline_parallel_size=2",
+    "--set",
+    "parallel.nodes=1",
+    "--device",
+    "h200-sxm8",
+]
 FINE = ["--no-probe", "--set", "engine.version=0.24.0", "--set", "parallel.tensor_parallel_size=2", "--device", "h200-sxm8"]
 
 
@@ -47,7 +59,9 @@ def run(engine: FakeEngine, model: str, *options: str, given: str = "", **enviro
 
 def start(engine: FakeEngine, model: str, *options: str, **environment: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
     """The process and the first thing that the engine says, which it says when it takes signals."""
-    process = subprocess.Popen(command(model, *options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=engine.environment(**environment))
+    process = subprocess.Popen(
+        command(model, *options), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=engine.environment(**environment)
+    )
     assert process.stdout is not None
     line = process.stdout.readline()
     assert line, process.stderr.read() if process.stderr else ""
@@ -81,7 +95,17 @@ def test_fail_runs_only_what_need_not_change(engine: FakeEngine) -> None:
 
 
 def test_variables_of_a_decision_and_of_the_command(engine: FakeEngine) -> None:
-    options = ["--no-probe", "--set", "engine.version=0.26.0", "--set", "packages.flashinfer-python=0.6.14", "--set", "parallel.tensor_parallel_size=8", "--device", "h200-sxm8"]
+    options = [
+        "--no-probe",
+        "--set",
+        "engine.version=0.26.0",
+        "--set",
+        "packages.flashinfer-python=0.6.14",
+        "--set",
+        "parallel.tensor_parallel_size=8",
+        "--device",
+        "h200-sxm8",
+    ]
     words = [sys.executable, "-m", "fusion_policy", "exec", *options, "--", "A=1", "vllm", "serve", "done"]
     done = subprocess.run(words, capture_output=True, text=True, env=engine.environment(), timeout=60, check=False)
     assert json.loads(done.stdout)["environment"] == {"A": "1", "FUSION_POLICY_MODE": "enforce", "VLLM_FLASHINFER_ALLREDUCE_BACKEND": "trtllm"}
@@ -170,7 +194,9 @@ def test_workers_that_outlive_the_command_are_left_as_they_would_be(engine: Fake
 
 
 def test_the_mask_and_what_is_ignored_are_the_callers(engine: FakeEngine) -> None:
-    done = subprocess.run(["nohup", *command("done")], capture_output=True, text=True, env=engine.environment(), stdin=subprocess.DEVNULL, timeout=60, check=False)
+    done = subprocess.run(
+        ["nohup", *command("done")], capture_output=True, text=True, env=engine.environment(), stdin=subprocess.DEVNULL, timeout=60, check=False
+    )
     told = json.loads(done.stdout)
     assert told["hangup_ignored"] is True
     assert told["blocked"] == []
@@ -181,7 +207,9 @@ def test_streams_and_descriptors_pass_through(engine: FakeEngine) -> None:
     assert done.stdout.splitlines()[-1] == "a line"
     reader, writer = os.pipe()
     os.set_inheritable(writer, True)
-    process = subprocess.Popen(command("descriptor"), env=engine.environment(A=str(writer)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[writer])
+    process = subprocess.Popen(
+        command("descriptor"), env=engine.environment(A=str(writer)), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[writer]
+    )
     os.close(writer)
     process.communicate(timeout=30)
     assert os.read(reader, 100) == b"through"
@@ -336,7 +364,21 @@ def test_nothing_is_awaited_where_the_engine_loads_no_plugins(engine: FakeEngine
     program = engine.folder / "bin" / "python"
     program.write_text("#!/bin/sh\nexit 0\n")
     program.chmod(0o755)
-    words = [sys.executable, "-m", "fusion_policy", "exec", "--no-probe", "--set", "engine.version=0.5.10", "--", "python", "-m", "sglang.launch_server", "--model-path", "m"]
+    words = [
+        sys.executable,
+        "-m",
+        "fusion_policy",
+        "exec",
+        "--no-probe",
+        "--set",
+        "engine.version=0.5.10",
+        "--",
+        "python",
+        "-m",
+        "sglang.launch_server",
+        "--model-path",
+        "m",
+    ]
     done = subprocess.run(words, capture_output=True, text=True, env=engine.environment(), timeout=60, check=False)
     assert done.returncode == 0
     assert SILENT not in done.stderr

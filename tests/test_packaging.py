@@ -13,18 +13,44 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-EXPLAIN = ["explain", "allreduce_rms", "-q", "--set", "engine.name=vllm", "--set", "engine.version=0.24.0", "--device", "h200-sxm8", "--set", "parallel.tensor_parallel_size=4"]
+EXPLAIN = [
+    "explain",
+    "allreduce_rms",
+    "-q",
+    "--set",
+    "engine.name=vllm",
+    "--set",
+    "engine.version=0.24.0",
+    "--device",
+    "h200-sxm8",
+    "--set",
+    "parallel.tensor_parallel_size=4",
+]
 
 
 def run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=folder, env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), **environment}, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".git", ".venv*", ".engines", ".fi", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis", ".pytest_cache", "bench"))
+    shutil.copytree(
+        ROOT,
+        source,
+        ignore=shutil.ignore_patterns(
+            ".git", ".venv*", ".engines", ".fi", "__pycache__", ".mypy_cache", ".ruff_cache", ".hypothesis", ".pytest_cache", "bench"
+        ),
+    )
     built = run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(source)], folder)
     assert built.returncode == 0, built.stderr
     return next(folder.glob("*.whl"))

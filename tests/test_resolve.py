@@ -25,7 +25,18 @@ from tests.score_round_trip import SAMPLE, Score, forced, recorded, score_comman
 from tests.shared import shared_path
 
 ROOT = Path(__file__).resolve().parents[1]
-HANG = ["--set", "engine.version=0.22.1", "--set", "parallel.tensor_parallel_size=2", "--set", "parallel.pipeline_parallel_size=2", "--set", "parallel.nodes=1", "--device", "h200-sxm8"]
+HANG = [
+    "--set",
+    "engine.version=0.22.1",
+    "--set",
+    "parallel.tensor_parallel_size=2",
+    "--set",
+    "parallel.pipeline_parallel_size=2",
+    "--set",
+    "parallel.nodes=1",
+    "--device",
+    "h200-sxm8",
+]
 OFF = ("flag", "-cc.pass_config.fuse_allreduce_rms=false")
 
 
@@ -126,7 +137,9 @@ def test_modes_and_exit_codes(policy: Any) -> None:
     assert (done.returncode, done.stdout) == (0, "FUSION_POLICY_MODE=fail vllm serve m -tp 2\n")
     on_ray = policy("resolve", "allreduce_rms", "--mode", "enforce", "--set", "engine.executor=ray", *safe)
     assert on_ray.stdout == "FUSION_POLICY_MODE=enforce VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY=FUSION_POLICY_ vllm serve m -tp 2\n"
-    carried = policy("resolve", "allreduce_rms", "--mode", "enforce", "--set", "engine.executor=ray", *safe[:5], "VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY=MY_", *safe[5:])
+    carried = policy(
+        "resolve", "allreduce_rms", "--mode", "enforce", "--set", "engine.executor=ray", *safe[:5], "VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY=MY_", *safe[5:]
+    )
     assert "VLLM_RAY_EXTRA_ENV_VAR_PREFIXES_TO_COPY=MY_,FUSION_POLICY_" in carried.stdout
     data = json.loads(policy("resolve", *HANG, "--format", "json", *command).stdout)
     assert data["changes"] == [{"fusion": "allreduce_rms", "setting": "compilation_config.pass_config.fuse_allreduce_rms", "value": False, "kind": "flag"}]
@@ -156,7 +169,24 @@ def test_bad_usage(policy: Any, tmp_path: Path, words: list[str], told: str) -> 
 
 
 def test_posture_fast_turns_on_what_is_able(policy: Any) -> None:
-    words = ["--set", "engine.version=0.20.2", "--set", "packages.flashinfer-python=0.6.12", "--set", "runtime.builder=adapter", "--device", "h200-sxm8", "--", "vllm", "serve", "m", "-tp", "2", "-pp", "2"]
+    words = [
+        "--set",
+        "engine.version=0.20.2",
+        "--set",
+        "packages.flashinfer-python=0.6.12",
+        "--set",
+        "runtime.builder=adapter",
+        "--device",
+        "h200-sxm8",
+        "--",
+        "vllm",
+        "serve",
+        "m",
+        "-tp",
+        "2",
+        "-pp",
+        "2",
+    ]
     assert policy("resolve", "allreduce_rms", *words).stdout == "vllm serve m -tp 2 -pp 2\n"
     assert policy("resolve", "allreduce_rms", "--posture", "fast", *words).stdout == "vllm serve m -tp 2 -pp 2 -cc.pass_config.fuse_allreduce_rms=true\n"
 
@@ -204,7 +234,9 @@ def test_commands_of_files_decide_the_same(name: str, monkeypatch: pytest.Monkey
     if folder is None:
         pytest.skip("the corpus (158 files) is not there; the sample ran")
     score = Score()
-    score_commands(score, read_pack(), folder, list(score_round_trip.ASSUMPTIONS) if name == "sample" else ["vLLM: a hang", "SGLang: a hang"], 1 if name == "sample" else 3)
+    score_commands(
+        score, read_pack(), folder, list(score_round_trip.ASSUMPTIONS) if name == "sample" else ["vLLM: a hang", "SGLang: a hang"], 1 if name == "sample" else 3
+    )
     assert [text for text in score.failures if "the engine refuses the command as it stands" not in text] == []
     assert score.counts["commands: wrong"] == 0
     assert sum(count for kind, count in score.counts.items() if kind.endswith(": right")) >= (40 if name == "sample" else 60)
@@ -247,7 +279,7 @@ def test_a_file_changes_in_one_place(name: str, ending: str) -> None:
 
 def test_write_and_diff(policy: Any, tmp_path: Path) -> None:
     file = tmp_path / "pod.yaml"
-    text = FILES["list"][1].replace("- \"m\"  # a model", "- \"m\"  # a model\n    - --tensor-parallel-size=2\n    - --pipeline-parallel-size=2")
+    text = FILES["list"][1].replace('- "m"  # a model', '- "m"  # a model\n    - --tensor-parallel-size=2\n    - --pipeline-parallel-size=2')
     file.write_text(text)
     diff = policy("resolve", "pod.yaml", "--device", "h200-sxm8", "--set", "parallel.nodes=1")
     assert diff.returncode == 0, diff.stderr
@@ -346,7 +378,15 @@ def test_every_manifest_of_the_sample_as_a_patch() -> None:
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [([1, 2, 3], [1, 3]), ([1, 2], [1, 5, 2, 7]), ([{"a": 1}, {"b": 2}], [{"a": 2}, {"b": 2}, {"c": 3}]), ({"a/b": 1, "c~d": [1]}, {"a/b": 2, "c~d": [1, 2]}), ([], [1, 2]), ([1, 2, 3, 4], [4, 3, 2, 1]), ({"a": 1}, {"a": [1]})],
+    [
+        ([1, 2, 3], [1, 3]),
+        ([1, 2], [1, 5, 2, 7]),
+        ([{"a": 1}, {"b": 2}], [{"a": 2}, {"b": 2}, {"c": 3}]),
+        ({"a/b": 1, "c~d": [1]}, {"a/b": 2, "c~d": [1, 2]}),
+        ([], [1, 2]),
+        ([1, 2, 3, 4], [4, 3, 2, 1]),
+        ({"a": 1}, {"a": [1]}),
+    ],
 )
 def test_json_patch(old: Any, new: Any) -> None:
     assert apply({"x": old}, json_patch({"x": old}, {"x": new})) == {"x": new}
@@ -365,4 +405,6 @@ def test_a_wrong_patch_would_be_seen() -> None:
     changes = list(wanted[0].flags)
     before = ["vllm", "serve", "m", "-cc", '{"mode": 3}']
     assert "changed" in unlike("vllm", "0.22.1", before, ["vllm", "serve", "m", "-cc.pass_config.fuse_allreduce_rms=false"], {}, changes)
-    assert "more than one form" in unlike("vllm", "0.22.1", before, [*before, "--compilation-config", '{"mode": 3, "pass_config": {"fuse_allreduce_rms": false}}'], {}, changes)
+    assert "more than one form" in unlike(
+        "vllm", "0.22.1", before, [*before, "--compilation-config", '{"mode": 3, "pass_config": {"fuse_allreduce_rms": false}}'], {}, changes
+    )

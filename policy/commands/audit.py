@@ -47,9 +47,8 @@ def run(options: argparse.Namespace) -> int:
         try:
             read = common.read_inputs(pack, options, [name] if name else [])
         except PolicyError as error:
-            if name is None or name in options.files:
-                if len(files) <= 1:
-                    raise
+            if len(files) <= 1 and (name is None or name in options.files):
+                raise
             unread.extend(problem.render() for problem in error.problems)
             continue
         for position, one in enumerate(read):
@@ -61,7 +60,9 @@ def run(options: argparse.Namespace) -> int:
     waivers = find_waivers(Path(files[0]).parent if files else Path("."))
     waived, expired = split({one.id for one in findings}, waivers, datetime.date.today())
     findings = [replace(one, waived=one.id in waived) for one in findings]
-    findings.extend(Reported("warning", "expired-waiver", f"the waiver of {waiver.id} ran out on {waiver.until}: {waiver.reason}", "", waiver.file, 1) for waiver in expired)
+    findings.extend(
+        Reported("warning", "expired-waiver", f"the waiver of {waiver.id} ran out on {waiver.until}: {waiver.reason}", "", waiver.file, 1) for waiver in expired
+    )
     _print(options.format, findings, launches, failing, pack)
     for line in unread:
         print(line, file=sys.stderr)
@@ -102,7 +103,19 @@ def _print(kind: str, findings: list[Reported], launches: list[str], failing: se
     elif kind == "junit":
         sys.stdout.write(as_junit(findings, launches, failing))
     elif kind == "json":
-        listed = [{"kind": one.kind, "id": one.id, "message": one.message, "launch": one.launch, "file": one.file, "line": one.line, "fusion": one.fusion, "waived": one.waived} for one in findings]
+        listed = [
+            {
+                "kind": one.kind,
+                "id": one.id,
+                "message": one.message,
+                "launch": one.launch,
+                "file": one.file,
+                "line": one.line,
+                "fusion": one.fusion,
+                "waived": one.waived,
+            }
+            for one in findings
+        ]
         json.dump({"schema_version": 1, "launches": len(launches), "findings": listed}, sys.stdout, indent=1)
         print()
     elif kind == "markdown":

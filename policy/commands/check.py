@@ -36,5 +36,6 @@ def run(options: argparse.Namespace) -> int:
         target = Path(options.compile) if options.compile else shipped_file()
         target.write_text(compiled_text(sources, pack), encoding="utf-8")
         print(f"compiled: {target}", file=sys.stderr)
-    print(f"{pack.name} {pack.version} ({pack.digest}): {len(pack.rules)} rules, {len(pack.fusions)} fusions, {len(pack.facts)} facts, {report.cases} cases, {len(report.problems)} problems")
+    counts = f"{len(pack.rules)} rules, {len(pack.fusions)} fusions, {len(pack.facts)} facts, {report.cases} cases, {len(report.problems)} problems"
+    print(f"{pack.name} {pack.version} ({pack.digest}): {counts}")
     return common.FINDING if report.problems else common.OK

@@ -29,17 +29,33 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """The options that say which launch is meant."""
     group = parser.add_argument_group("the launch")
-    group.add_argument("--facts", metavar="FILE", action="append", default=[], help="facts as YAML or JSON, or a report of `policy facts --format json`; `-` is the standard input")
+    group.add_argument(
+        "--facts",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="facts as YAML or JSON, or a report of `policy facts --format json`; `-` is the standard input",
+    )
     group.add_argument("--set", metavar="FACT=VALUE", action="append", default=[], dest="assignments", help="state one fact; wins over everything else")
     group.add_argument("--device", metavar="NAME", help="take the device's facts from a profile (h200-sxm8, gb200-nvl72, …)")
-    group.add_argument("--probe", action=argparse.BooleanOptionalAction, default=None, help="read this machine's packages and devices (default: only where the engine is installed here)")
+    group.add_argument(
+        "--probe",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help="read this machine's packages and devices (default: only where the engine is installed here)",
+    )
     group.add_argument("command", nargs="*", help=argparse.SUPPRESS)
 
 
 def add_decision(parser: argparse.ArgumentParser) -> None:
     """The options that shape a decision and its ending."""
     group = parser.add_argument_group("the decision")
-    group.add_argument("--posture", choices=("safe", "fast", "audit"), default="safe", help="safe: never wider than the engine; fast: on where able and wanted; audit: change nothing (default: %(default)s)")
+    group.add_argument(
+        "--posture",
+        choices=("safe", "fast", "audit"),
+        default="safe",
+        help="safe: never wider than the engine; fast: on where able and wanted; audit: change nothing (default: %(default)s)",
+    )
     group.add_argument("--strict", action="store_true", help="assume nothing")
     group.add_argument("--fail-on", metavar="KIND,…", default="", help=f"exit 1 where a finding is of these kinds: {', '.join(FAIL_ON)}")
     group.add_argument("--require", metavar="FUSION", action="append", default=[], help="exit 1 where this fusion is off, 3 where it is undetermined")

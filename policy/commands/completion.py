@@ -51,7 +51,12 @@ def words_of(command: str, pack: Pack) -> list[str]:
     """The options of a command, and the names its words may have."""
     child = next(action for action in parser_for(command)._actions if isinstance(action, argparse._SubParsersAction)).choices[command]
     listed = [option for action in child._actions for option in action.option_strings if option.startswith("--")]
-    names = {"explain": sorted(pack.fusions), "resolve": sorted(pack.fusions), "rule": sorted(pack.rules), "why-not": [f"{name}=on" for name in sorted(pack.fusions)]}
+    names = {
+        "explain": sorted(pack.fusions),
+        "resolve": sorted(pack.fusions),
+        "rule": sorted(pack.rules),
+        "why-not": [f"{name}=on" for name in sorted(pack.fusions)],
+    }
     return [*sorted(listed), *names.get(command, [])]
 
 
@@ -60,7 +65,12 @@ def bash(pack: Pack) -> str:
     cases = "\n".join(f'    {command}) COMPREPLY=($(compgen -W "{" ".join(words_of(command, pack))}" -- "$current")) ;;' for command in COMMANDS)
     facts = " ".join(name for name in sorted(pack.facts) if not name.startswith("traits."))
     return BASH.format(
-        facts=facts, devices=" ".join(sorted(pack.devices)), fusions=" ".join(sorted(pack.fusions)), kinds=" ".join(common.FAIL_ON), commands=" ".join(COMMANDS), cases=cases
+        facts=facts,
+        devices=" ".join(sorted(pack.devices)),
+        fusions=" ".join(sorted(pack.fusions)),
+        kinds=" ".join(common.FAIL_ON),
+        commands=" ".join(COMMANDS),
+        cases=cases,
     )
 
 

@@ -74,7 +74,11 @@ def _plugin(engine: str, title: str, version: str) -> Iterator[Check]:
     if not group:
         return
     offered = [point for point in importlib.metadata.entry_points(group=group) if point.name == NAME]
-    yield bool(offered), f"{title} {version}: the plug-in is {'installed' if offered else 'not installed'} in this environment", "python -m pip install fusion-policy, with the engine's own Python"
+    yield (
+        bool(offered),
+        f"{title} {version}: the plug-in is {'installed' if offered else 'not installed'} in this environment",
+        "python -m pip install fusion-policy, with the engine's own Python",
+    )
     listed = os.environ.get(variable)
     if listed is not None and NAME not in [name.strip() for name in listed.split(",")]:
         yield False, f"{variable}={listed} hides the plug-in", f"export {variable}={listed + ',' if listed else ''}{NAME}"
@@ -85,7 +89,11 @@ def _plugin(engine: str, title: str, version: str) -> Iterator[Check]:
         except Exception as error:
             yield False, f"{title} cannot load the plug-in: {error}", "engines log such errors and go on without it"
     mode = os.environ.get("FUSION_POLICY_MODE")
-    yield (True if mode else None), f"FUSION_POLICY_MODE is {mode or 'not set: the plug-in does nothing'}", "export FUSION_POLICY_MODE=enforce (or advise, fail)"
+    yield (
+        (True if mode else None),
+        f"FUSION_POLICY_MODE is {mode or 'not set: the plug-in does nothing'}",
+        "export FUSION_POLICY_MODE=enforce (or advise, fail)",
+    )
 
 
 def _launch(pack: Pack, engine: str, title: str, version: str) -> Iterator[Check]:
@@ -96,14 +104,20 @@ def _launch(pack: Pack, engine: str, title: str, version: str) -> Iterator[Check
         values = fact.values(version, product.releases) if fact is not None else None
         single = values.single() if values is not None else None
         if single is not None and single > product.through:
-            yield None, f"{title} {version} is newer than what was read ({product.through}): its gates are predicted, its traits unknown", "update fusion-policy"
+            yield (
+                None,
+                f"{title} {version} is newer than what was read ({product.through}): its gates are predicted, its traits unknown",
+                "update fusion-policy",
+            )
     read = read_launch(pack, FoundLaunch(engine), version, None, True, os.environ)
     state = Evaluation(Facts(pack, read.launch), "safe").launch_state()
     for one in state.findings:
         rule = pack.rules.get(one.id)
         yield (False if one.effect == "refuse" else None), f"{one.id}: {one.title}", rule.fix if rule else ""
     facts = Facts(pack, read.launch)
-    unknown = [name for name in ("device.compute_capability", "device.interconnect", "device.multicast", "packages.flashinfer-python") if not _known(pack, facts, name)]
+    unknown = [
+        name for name in ("device.compute_capability", "device.interconnect", "device.multicast", "packages.flashinfer-python") if not _known(pack, facts, name)
+    ]
     for name in unknown:
         declared = pack.fact(name)
         yield None, f"{name} is not known here", declared.find_out if declared else ""
@@ -119,4 +133,8 @@ def _compiler() -> Iterator[Check]:
     prebuilt = "flashinfer-jit-cache" in versions
     for program in ("nvcc", "ninja"):
         there = shutil.which(program) or (program == "nvcc" and (Path("/usr/local/cuda/bin/nvcc").is_file()))
-        yield (True if there else None if prebuilt else False), f"{program} is {'there' if there else 'not found'}" + (" (kernels are prebuilt)" if prebuilt and not there else ""), "install it, or flashinfer-jit-cache: without it FlashInfer compiles nothing"
+        yield (
+            (True if there else None if prebuilt else False),
+            f"{program} is {'there' if there else 'not found'}" + (" (kernels are prebuilt)" if prebuilt and not there else ""),
+            "install it, or flashinfer-jit-cache: without it FlashInfer compiles nothing",
+        )

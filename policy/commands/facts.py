@@ -37,12 +37,28 @@ def run(options: argparse.Namespace) -> int:
             given = facts.get(name)
             if fact is None or (name.startswith(REQUEST_PREFIX) and name not in one.launch.given):
                 continue
-            rows[name] = {"value": facts.shown(name), "known": fact.known(given.values), "origin": str(given.origin), "kind": given.origin.kind, "find_out": fact.find_out}
+            rows[name] = {
+                "value": facts.shown(name),
+                "known": fact.known(given.values),
+                "origin": str(given.origin),
+                "kind": given.origin.kind,
+                "find_out": fact.find_out,
+            }
         reports.append(rows)
         for notice in (*one.errors, *one.notices):
             print(f"{notice.origin}: {notice.message}" + (f" ({notice.remedy})" if notice.remedy else ""), file=sys.stderr)
     if options.format == "json":
-        data = [{"schema_version": 1, "facts": {name: {"value": _plain(row["value"]), "origin": row["origin"]} for name, row in rows.items() if row["kind"] not in ("unknown", "derived", "assumed", "engine_default", "engine_pin")}} for rows in reports]
+        data = [
+            {
+                "schema_version": 1,
+                "facts": {
+                    name: {"value": _plain(row["value"]), "origin": row["origin"]}
+                    for name, row in rows.items()
+                    if row["kind"] not in ("unknown", "derived", "assumed", "engine_default", "engine_pin")
+                },
+            }
+            for rows in reports
+        ]
         json.dump(data[0] if len(data) == 1 else data, sys.stdout, indent=1)
         print()
         return common.OK

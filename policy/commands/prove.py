@@ -47,4 +47,3 @@ def run(options: argparse.Namespace) -> int:
     if any(proof.status == REFUTED for proof in proofs):
         return common.FINDING
     return common.OK if all(proof.status == PROVED for proof in proofs) else common.UNDECIDED
-

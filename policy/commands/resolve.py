@@ -161,7 +161,11 @@ def _manifest(kind: str, old: str, new: str) -> None:
 
     patches = manifest_patches(old, new, loads)
     if kind == "json-patch":
-        data = [{"target": target, "patch": operations} for target, operations in patches] if len(patches) > 1 else [one for _, operations in patches for one in operations]
+        data = (
+            [{"target": target, "patch": operations} for target, operations in patches]
+            if len(patches) > 1
+            else [one for _, operations in patches for one in operations]
+        )
         json.dump(data, sys.stdout, indent=1)
         print()
         return

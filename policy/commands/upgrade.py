@@ -21,7 +21,12 @@ EXAMPLE = "policy upgrade vllm=0.24.0 --set engine.version=0.23.0 --device h200-
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The options of `policy upgrade`."""
-    parser.add_argument("words", nargs="+", metavar="PRODUCT=VERSION|FILE", help="releases to change to (PRODUCT is an engine or a library of the pack), and files that hold launches")
+    parser.add_argument(
+        "words",
+        nargs="+",
+        metavar="PRODUCT=VERSION|FILE",
+        help="releases to change to (PRODUCT is an engine or a library of the pack), and files that hold launches",
+    )
     common.add_inputs(parser)
     common.add_pack(parser)
     parser.add_argument("--posture", choices=("safe", "fast", "audit"), default="safe")
@@ -47,9 +52,20 @@ def run(options: argparse.Namespace) -> int:
         new = one.launch.with_facts(pack, changes, Origin("set", "the upgrade"))
         before, after = (evaluate(pack, launch, options.posture, None, options.strict) for launch in (one.launch, new))
         words = {fact: Facts(pack, one.launch, options.strict).shown(fact) for fact in changes}
-        rows.extend({"launch": name, "from": words, **row} for row in (_row(old, now) for old, now in zip(before.decisions, after.decisions, strict=True)) if row)
+        rows.extend(
+            {"launch": name, "from": words, **row} for row in (_row(old, now) for old, now in zip(before.decisions, after.decisions, strict=True)) if row
+        )
         if before.launch.state != after.launch.state:
-            rows.append({"launch": name, "from": words, "fusion": "*", "before": before.launch.state, "after": after.launch.state, "why": "; ".join(one.title for one in after.launch.findings[:2])})
+            rows.append(
+                {
+                    "launch": name,
+                    "from": words,
+                    "fusion": "*",
+                    "before": before.launch.state,
+                    "after": after.launch.state,
+                    "why": "; ".join(one.title for one in after.launch.findings[:2]),
+                }
+            )
     _print(options.format, rows, names, changes)
     return common.FINDING if rows and options.fail_on_change else common.OK
 

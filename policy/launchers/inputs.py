@@ -18,7 +18,6 @@ from policy.pack import Pack
 from policy.problems import LaunchError, Problem, Span, UsageError
 from policy.source import MAX_BYTES, Document, read_json, read_text, read_yaml
 
-
 #: Effects of findings about a launch, the gravest first.
 EFFECTS = ("refuse", "warn", "note")
 
@@ -46,7 +45,9 @@ def launches(pack: Pack, request: Request) -> list[ReadLaunch]:
     if request.command:
         launch = from_command(request.command)
         if not launch.engine:
-            raise UsageError(f"`{' '.join(request.command[:3])}` starts no engine that is known", "write the launch after `--`, as in `-- vllm serve MODEL -tp 2`")
+            raise UsageError(
+                f"`{' '.join(request.command[:3])}` starts no engine that is known", "write the launch after `--`, as in `-- vllm serve MODEL -tp 2`"
+            )
         found.append(launch)
     given = _assigned(pack, request)
     version = given.given.get("engine.version")
@@ -203,5 +204,3 @@ def contradictions(pack: Pack, read: Sequence[ReadLaunch]) -> Iterable[Problem]:
     for one in read:
         for text in Facts(pack, one.launch).contradictions():
             yield Problem(text, None, "drop one of them")
-
-

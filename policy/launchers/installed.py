@@ -70,7 +70,9 @@ def call_keywords(file: Path, function: str) -> list[set[str]] | None:
     tree = _tree(file)
     if tree is None:
         return None
-    return [{keyword.arg for keyword in node.keywords if keyword.arg} for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node.func) == function]
+    return [
+        {keyword.arg for keyword in node.keywords if keyword.arg} for node in ast.walk(tree) if isinstance(node, ast.Call) and _called(node.func) == function
+    ]
 
 
 def _called(node: ast.expr) -> str:

@@ -17,7 +17,21 @@ from policy.origin import Origin
 Seen = tuple[str, Any, Origin]
 
 #: Environment variables whose values may be recorded, by prefix; anything that looks like a secret is left out.
-ALLOWED_PREFIXES = ("VLLM_", "SGLANG_", "FLASHINFER_", "NCCL_", "TORCH_", "TRTLLM_", "CUDA_", "SLURM_", "RAY_", "FUSION_POLICY_", "HF_HUB_OFFLINE", "ROCR_", "HIP_")
+ALLOWED_PREFIXES = (
+    "VLLM_",
+    "SGLANG_",
+    "FLASHINFER_",
+    "NCCL_",
+    "TORCH_",
+    "TRTLLM_",
+    "CUDA_",
+    "SLURM_",
+    "RAY_",
+    "FUSION_POLICY_",
+    "HF_HUB_OFFLINE",
+    "ROCR_",
+    "HIP_",
+)
 ALLOWED_NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT", "PYTORCH_CUDA_ALLOC_CONF", "TMPDIR", "KUBERNETES_SERVICE_PORT")
 SECRET_WORDS = ("TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "AUTH", "COOKIE")
 
@@ -116,7 +130,15 @@ def _links(nvml: Any, handles: list[Any], at: Origin) -> Iterator[Seen]:
     if pairs and all(status is not None for status in linked):
         kinds = {_remote(nvml, handle) for handle in handles}
         everywhere = all(status == good for status in linked)
-        kind = "nvswitch" if everywhere and kinds == {"switch"} else "nvlink" if everywhere else "nvlink_pairs" if any(status == good for status in linked) else "pcie"
+        kind = (
+            "nvswitch"
+            if everywhere and kinds == {"switch"}
+            else "nvlink"
+            if everywhere
+            else "nvlink_pairs"
+            if any(status == good for status in linked)
+            else "pcie"
+        )
         yield "device.interconnect", kind, at
     fabric = [_fabric(nvml, handle) for handle in handles]
     if all(state is not None for state in fabric):

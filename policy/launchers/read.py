@@ -173,12 +173,19 @@ class _Reading:
                 assert word is not None
                 value = one.fact_value(word.text)
                 if value is not None:
-                    origin = word.origin if word.origin.kind == "environment" else Origin("environment", name, word.origin.file, word.origin.line, word.origin.column)
+                    origin = (
+                        word.origin
+                        if word.origin.kind == "environment"
+                        else Origin("environment", name, word.origin.file, word.origin.line, word.origin.column)
+                    )
                     self.state(one.fact, value, origin)
 
     def packages(self) -> None:
         versions = installed_versions()
-        wanted = sorted({fact.removeprefix("packages.") for fact in self.pack.facts if fact.startswith("packages.")} | {"torch", "flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache"})
+        wanted = sorted(
+            {fact.removeprefix("packages.") for fact in self.pack.facts if fact.startswith("packages.")}
+            | {"torch", "flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache"}
+        )
         for name in wanted:
             held = versions.get(name)
             origin = Origin("probe", f"installed metadata {held[1].rsplit('/', 1)[-1]}" if held else "not installed here")
@@ -207,7 +214,12 @@ def image_version(image: str) -> str | None:
     import re
 
     name, _, tag = image.partition("@")[0].rpartition(":")
-    if "/" in tag or not name or not re.search(r"(^|/)(vllm-openai\w*|vllm|sglang|lws-vllm\w*)$", name) or not re.match(r"^(docker\.io/|registry[\w.-]*/)?(vllm|lmsysorg|rocm|sglang)/", name):
+    if (
+        "/" in tag
+        or not name
+        or not re.search(r"(^|/)(vllm-openai\w*|vllm|sglang|lws-vllm\w*)$", name)
+        or not re.match(r"^(docker\.io/|registry[\w.-]*/)?(vllm|lmsysorg|rocm|sglang)/", name)
+    ):
         return None
     match = re.fullmatch(r"v?(\d+\.\d+(\.\d+)?((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?)(-.*)?", tag)
     return match[1] if match else None

@@ -30,7 +30,15 @@ DEPENDENCIES = (
 #: What needs packages of the GPU where it is installed as it says.
 ALONE = ("torchvision==0.28.0",)
 COMPLETE = "complete"
-PLATFORMS = ("manylinux_2_35_x86_64", "manylinux_2_34_x86_64", "manylinux_2_31_x86_64", "manylinux_2_28_x86_64", "manylinux1_x86_64", "manylinux2014_x86_64", "any")
+PLATFORMS = (
+    "manylinux_2_35_x86_64",
+    "manylinux_2_34_x86_64",
+    "manylinux_2_31_x86_64",
+    "manylinux_2_28_x86_64",
+    "manylinux1_x86_64",
+    "manylinux2014_x86_64",
+    "any",
+)
 
 
 def environment() -> Path:
@@ -53,13 +61,29 @@ def unpack(name: str, version: str) -> Path:
         return target
     for python_version in ("3.12", "3.11"):
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--python-version", python_version, "--implementation", "cp", "-d", folder]
+            command = [
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--only-binary=:all:",
+                "--python-version",
+                python_version,
+                "--implementation",
+                "cp",
+                "-d",
+                folder,
+            ]
             for platform in PLATFORMS:
                 command += ["--platform", platform]
             if subprocess.run([*command, f"{name}=={version}"], check=False).returncode:
                 continue
             with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
-                wheel.extractall(target, [member for member in wheel.namelist() if name == "sglang" or member.endswith((".py", "/METADATA", "entry_points.txt"))])
+                wheel.extractall(
+                    target, [member for member in wheel.namelist() if name == "sglang" or member.endswith((".py", "/METADATA", "entry_points.txt"))]
+                )
             (target / COMPLETE).write_text("")
             return target
     raise SystemExit(f"{name} {version} could not be downloaded")

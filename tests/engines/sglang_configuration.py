@@ -1,6 +1,6 @@
 """Runs inside the engines' environment: makes real SGLang arguments on a machine without a GPU, and prints them.
 
-    python sglang_configuration.py VERSION FLASHINFER_VERSION MODEL_FOLDER CAPABILITY '[{"mode": "enforce", "arguments": ["--tp-size", "4"]}, …]'
+    python sglang_configuration.py VERSION FLASHINFER_VERSION CAPABILITY '[{"model": FOLDER, "mode": "enforce", "arguments": ["--tp-size", "4"]}, …]'
 
 Only what a CPU cannot have is replaced: the device's answers and packages of compiled kernels. The arguments, their
 resolution and the loading of plug-ins are the release's own. CAPABILITY `none` stands for a machine without a GPU.
@@ -17,7 +17,7 @@ from pathlib import Path
 from unittest.mock import MagicMock
 
 RELEASES = Path(__file__).resolve().parents[2] / ".engines"
-version, flashinfer, model, capability, cases = sys.argv[1:6]
+version, flashinfer, capability, cases = sys.argv[1:5]
 sys.path[:] = [str(RELEASES / f"sglang-{version}"), str(RELEASES / f"flashinfer-python-{flashinfer}"), *sys.path[1:]]
 #: Packages of kernels, and of what serves and watches, that the arguments never ask anything.
 COMPILED = ("flashinfer", "sgl_kernel", "deep_gemm", "deep_ep", "triton", "orjson", "IPython", "sentencepiece", "xgrammar", "tvm_ffi")
@@ -90,7 +90,9 @@ torch.cuda.get_device_capability = lambda device=None: (major, minor)
 torch.cuda.get_device_name = lambda device=None: "NVIDIA H200"
 torch.cuda.current_device = lambda: 0
 torch.cuda.mem_get_info = lambda device=None: (140 << 30, 141 << 30)
-torch.cuda.get_device_properties = lambda device=None: types.SimpleNamespace(major=major, minor=minor, total_memory=141 << 30, name="NVIDIA H200", multi_processor_count=132, gcnArchName="")
+torch.cuda.get_device_properties = lambda device=None: types.SimpleNamespace(
+    major=major, minor=minor, total_memory=141 << 30, name="NVIDIA H200", multi_processor_count=132, gcnArchName=""
+)
 torch.version.cuda = "12.9" if there else None
 # shapes of operators that were never compiled
 torch.library.register_fake = lambda operator, function=None, /, **keywords: function if function is not None else lambda given: given
@@ -109,7 +111,6 @@ for number, case in enumerate(json.loads(cases)):
     if case["mode"] is not None:
         os.environ["FUSION_POLICY_MODE"] = case["mode"]
     try:
-        import sglang.srt.utils.common as common
 
         for module in [module for name, module in sys.modules.items() if name.startswith("sglang.srt")]:
             for name in ("get_device_memory_capacity", "get_nvgpu_memory_capacity"):
@@ -124,7 +125,7 @@ for number, case in enumerate(json.loads(cases)):
             plugins.load_plugins()
         from sglang.srt.server_args import prepare_server_args
 
-        made = prepare_server_args(["--model-path", model, *case["arguments"]])
+        made = prepare_server_args(["--model-path", case["model"], *case["arguments"]])
         if hasattr(made, "resolve_once"):
             made.resolve_once()
         try:
@@ -134,7 +135,5 @@ for number, case in enumerate(json.loads(cases)):
         result = {name: read(made, name) for name in NAMES if hasattr(made, name)}
         result["plugins"] = plugins is not None
     except BaseException as error:
-        if os.environ.get("SHOW"):
-            raise
         result = {"error": f"{type(error).__name__}: {error}"}
     print("RESULT " + json.dumps(result, default=str), flush=True)

@@ -1,12 +1,14 @@
-"""Runs inside the engines' environment: makes a real vLLM configuration on a machine without a GPU, and prints it.
+"""Runs inside the engines' environment: makes real vLLM configurations on a machine without a GPU, and prints them.
 
-    python vllm_configuration.py VERSION FLASHINFER_VERSION MODEL_FOLDER CAPABILITY '{"tensor_parallel_size": 2, …}'
+    python vllm_configuration.py VERSION FLASHINFER_VERSION CAPABILITY '[{"model": FOLDER, "mode": "enforce", "arguments": {"tensor_parallel_size": 2}}, …]'
 
 Only what a CPU cannot have is replaced: compiled extensions, the device's answers, and the inspection of the model's
-class. The configuration, its gates and the plug-in loading are the release's own.
+class. The configuration, its gates and the plug-in loading are the release's own. CAPABILITY `none` stands for a head
+node without a GPU.
 """
 
 import dataclasses
+import importlib.util
 import json
 import os
 import sys
@@ -14,12 +16,14 @@ import types
 from pathlib import Path
 
 RELEASES = Path(__file__).resolve().parents[2] / ".engines"
-version, flashinfer, model, capability, arguments = sys.argv[1:6]
+version, flashinfer, capability, cases = sys.argv[1:5]
 # the folder of this script holds no module that an engine should find
 sys.path[:] = [str(RELEASES / f"vllm-{version}"), str(RELEASES / f"flashinfer-python-{flashinfer}"), *sys.path[1:]]
 EXTENSIONS = ("vllm._C", "vllm._moe_C", "vllm._C_stable_libtorch", "vllm._moe_C_stable_libtorch", "vllm._qutlass_C", "vllm.cumem_allocator")
 for name in EXTENSIONS:
     sys.modules[name] = types.ModuleType(name)
+if importlib.util.find_spec("xgrammar") is None:
+    sys.modules["xgrammar"] = types.ModuleType("xgrammar")
 
 import torch  # noqa: E402
 
@@ -73,6 +77,8 @@ class Device(CudaPlatformBase):
 
     @classmethod
     def get_device_capability(cls, device_id=0):
+        if capability == "none":
+            return None
         major, minor = capability.split(".")
         return DeviceCapability(int(major), int(minor))
 
@@ -105,16 +111,30 @@ KNOWN = {
     "architecture": "LlamaForCausalLM", "is_text_generation_model": True, "supports_pp": True, "default_seq_pooling_type": "LAST", "default_tok_pooling_type": "ALL",
     "default_pooling_type": "LAST", "attn_type": "decoder", "score_type": "bi-encoder",
 }  # fmt: skip
-registry._LazyRegisteredModel.inspect_model_cls = lambda self: registry._ModelInfo(**{field.name: KNOWN.get(field.name, False) for field in dataclasses.fields(registry._ModelInfo)})
+registry._LazyRegisteredModel.inspect_model_cls = lambda self: registry._ModelInfo(
+    **{field.name: KNOWN.get(field.name, False) for field in dataclasses.fields(registry._ModelInfo)}
+)
 
+import vllm.plugins  # noqa: E402
 from vllm.engine.arg_utils import EngineArgs  # noqa: E402
 
 try:
-    configuration = EngineArgs(model=model, skip_tokenizer_init=True, **json.loads(arguments)).create_engine_config()
-except Exception as error:
-    print("RESULT " + json.dumps({"error": f"{type(error).__name__}: {error}"}))
-    sys.exit(1)
-names = ("fuse_allreduce_rms", "fuse_norm_quant", "fuse_act_quant", "enable_fi_allreduce_fusion")
-passes = {name: getattr(configuration.compilation_config.pass_config, name, None) for name in names}
-environment = {name: value for name, value in os.environ.items() if name.startswith("VLLM_FLASHINFER")}
-print("RESULT " + json.dumps({"pass_config": passes, "environment": environment}))
+    import vllm.utils.torch_utils as torch_utils
+
+    torch_utils.cuda_device_count_stateless = lambda: 8
+except ImportError:
+    pass
+NAMES = ("fuse_allreduce_rms", "fuse_norm_quant", "fuse_act_quant", "enable_fi_allreduce_fusion")
+for number, case in enumerate(json.loads(cases)):
+    print(f"CASE {number}", flush=True)
+    os.environ.pop("FUSION_POLICY_MODE", None)
+    if case["mode"] is not None:
+        os.environ["FUSION_POLICY_MODE"] = case["mode"]
+    vllm.plugins.plugins_loaded = False
+    try:
+        made = EngineArgs(model=case["model"], skip_tokenizer_init=True, **case["arguments"]).create_engine_config()
+        passes = {name: getattr(made.compilation_config.pass_config, name, None) for name in NAMES}
+        result = {"pass_config": passes, "environment": {name: value for name, value in os.environ.items() if name.startswith("VLLM_FLASHINFER")}}
+    except Exception as error:
+        result = {"error": f"{type(error).__name__}: {error}"}
+    print("RESULT " + json.dumps(result), flush=True)

@@ -53,10 +53,19 @@ def speak() -> None:
     """Make the log lines visible where nobody configured logging for them: on the standard error, one record a line."""
     if logger.level == logging.NOTSET:
         logger.setLevel(logging.INFO)
-    if not logger.handlers and not logging.getLogger().handlers:
-        handler = logging.StreamHandler(sys.stderr)
+    if not logger.handlers:
+        handler = _LastResort(sys.stderr)
         handler.setFormatter(logging.Formatter("%(levelname)s %(message)s"))
         logger.addHandler(handler)
+
+
+class _LastResort(logging.StreamHandler):  # type: ignore[type-arg]
+    """Writes only for as long as nobody else does: engines configure logging after they have loaded plug-ins."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record where the root has no handler of its own."""
+        if not logging.getLogger().handlers:
+            super().emit(record)
 
 
 def report(engine: str, version: str, state: str) -> None:
@@ -141,10 +150,15 @@ class Statement:
         return evaluate(self.pack, self.launch, posture if posture in ("safe", "fast") else "safe")
 
 
-def harmful(decision: Decision) -> bool:
-    """Whether the engine, left alone, would run into harm that an "off" saves it from."""
+def harmful(pack: Pack, decision: Decision) -> bool:
+    """Whether an "off" saves the engine, which has the fusion on, from harm."""
     alone = decision.left_alone
-    return decision.state == "off" and (alone.built in HARMFUL or alone.state == "dies" or (decision.conflict and alone.built == "unknown"))
+    if decision.state != "off":
+        return False
+    if alone.built in HARMFUL or alone.state == "dies" or (decision.conflict and alone.built == "unknown"):
+        return True
+    rule = pack.rules.get(decision.reason.id)
+    return alone.built == "unknown" and rule is not None and rule.consequence in HARMFUL
 
 
 def log_decision(engine: str, version: str, chosen_mode: str, decision: Decision, before: Any, after: Any) -> None:

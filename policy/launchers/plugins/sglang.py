@@ -63,7 +63,7 @@ def _wrapped(original: Callable[[Any], None], pack: Pack, product: Product, vers
             return
         try:
             verdict = state_arguments(pack, product, version, self, asked).decide()
-            changes = [(decision, _changes(self, product, version, decision)) for decision in verdict.decisions if decision.fusion in product.gates]
+            changes = [(decision, _changes(self, pack, version, decision)) for decision in verdict.decisions if decision.fusion in product.gates]
         except (AttributeError, KeyError, TypeError) as error:
             # arguments that this plug-in cannot read are the engine's to judge, not a reason to stop a launch
             logger.warning("fusion-policy: SGLang %s: the arguments could not be read (%s: %s); nothing is done", version, type(error).__name__, error)
@@ -92,7 +92,7 @@ def _apply(arguments: Any, chosen: str, fields: dict[str, Any], variables: dict[
             raise RefusedLaunchError(f"fusion-policy: SGLang did not take over {lost}")
 
 
-def _changes(arguments: Any, product: Product, version: str, decision: Decision) -> tuple[dict[str, Any], dict[str, str]]:
+def _changes(arguments: Any, pack: Pack, version: str, decision: Decision) -> tuple[dict[str, Any], dict[str, str]]:
     """The fields and variables that have to change so that this decision holds."""
     fields: dict[str, Any] = {}
     variables: dict[str, str] = {}
@@ -101,7 +101,7 @@ def _changes(arguments: Any, product: Product, version: str, decision: Decision)
             variables[change.path] = str(change.value)
         elif hasattr(arguments, change.path):
             fields[change.path] = change.value
-    if decision.fusion == FUSION and harmful(decision):
+    if decision.fusion == FUSION and harmful(pack, decision):
         # the switch is one for the resolution, which is over: what it would have led to is set as well
         held = BACKEND if hasattr(arguments, BACKEND) else FLAG
         if hasattr(arguments, held) and seam.read(arguments, held):
@@ -162,10 +162,11 @@ def _state_platform(statement: Statement) -> None:
         return
     try:
         major, minor = common.get_device_capability()
-        cuda = common.get_cuda_version()
+        cuda, device = common.get_cuda_version(), common.get_device_name()
     except (RuntimeError, AssertionError, AttributeError):
         return
     if major is not None:
         statement.state("device.compute_capability", f"{major}.{minor}", at)
+    statement.state("device.name", device or None, at)
     if cuda and cuda[0]:
         statement.state("engine.cuda_version", ".".join(str(part) for part in cuda), at)

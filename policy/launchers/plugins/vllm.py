@@ -98,7 +98,7 @@ def decide(pack: Pack, product: Product, version: str, config: Any, asked: Any, 
             continue
         name = gate.setting[len(SETTING) :]
         before = getattr(config.compilation_config.pass_config, name, None)
-        after = _wanted(decision, before)
+        after = _wanted(pack, decision, before)
         wanted = dict(text.split("=", 1) for text in (switch.text for switch in decision.switches if switch.kind == "env" and decision.state == "on"))
         log_decision("vLLM", version, chosen, decision, before, wanted if wanted else after)
         if after != before and after is not None:
@@ -107,10 +107,10 @@ def decide(pack: Pack, product: Product, version: str, config: Any, asked: Any, 
     return changes, variables
 
 
-def _wanted(decision: Decision, before: Any) -> Any:
+def _wanted(pack: Pack, decision: Decision, before: Any) -> Any:
     """The value a field should have: on only where the answer goes beyond the engine, never where the engine itself, for a
     reason that is not known here, left off what it was expected to turn on."""
-    if before is True and harmful(decision):
+    if before is True and harmful(pack, decision):
         return False
     if decision.state == "on" and before is not True and decision.against_engine == "wider":
         return True
@@ -172,6 +172,7 @@ def _state_platform(statement: Statement) -> None:
         return
     if capability is not None:
         statement.state("device.compute_capability", f"{capability.major}.{capability.minor}", at)
+        statement.state("device.name", current_platform.get_device_name(), at)
 
 
 def _integer(value: Any) -> int | None:
