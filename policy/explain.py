@@ -90,7 +90,8 @@ def headline(decision: Decision) -> str:
     missed = " (it could be on: --posture fast)" if decision.audit == "missed" and decision.posture == "safe" else ""
     detail = _detail(reason.findings) if reason.kind in ("gate", "needs", "unwanted") else reason.title
     conflict = " (conflict: it was asked for)" if decision.conflict else ""
-    return f"{name} is off {because}{' ' if reason.kind == 'unknown' else ': '}{detail or reason.title}{conflict}{missed}"
+    evidence = f" [{reason.evidence}]" if reason.evidence else ""
+    return f"{name} is off {because}{' ' if reason.kind == 'unknown' else ': '}{detail or reason.title}{evidence}{conflict}{missed}"
 
 
 def few(names: Sequence[str], most: int) -> str:

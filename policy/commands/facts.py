@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 
 from policy.commands import common
 from policy.launch import Facts
+from policy.launchers.machine import allowed_environment
 from policy.pack import REQUEST_PREFIX, TRAIT_PREFIX
 
 EXAMPLE = "policy facts -- vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 2"
@@ -80,7 +82,21 @@ def run(options: argparse.Namespace) -> int:
                 middle = min(40, max(len(str(row["value"])) for row in part.values()))
                 for name, row in part.items():
                     print(f"  {name.ljust(width)}  {str(row['value']).ljust(middle)}  {row[last]}".rstrip())
+    if options.probe:
+        _environment(options.format)
     return common.OK
+
+
+def _environment(kind: str) -> None:
+    """The variables of this process that engines read: by allow-list, never a secret."""
+    variables = allowed_environment(os.environ)
+    if not variables:
+        return
+    print("### environment\n\n```" if kind == "markdown" else "environment")
+    for name, value in variables.items():
+        print(f"{'' if kind == 'markdown' else '  '}{name}={value}")
+    if kind == "markdown":
+        print("```")
 
 
 def _plain(text: object) -> object:

@@ -97,3 +97,22 @@ def flashinfer_traits(path: Iterable[str] | None = None) -> Iterator[tuple[str, 
     if parameters is not None:
         yield "traits.flashinfer.takes_group", "group" in parameters, str(file)
         yield "traits.flashinfer.takes_comm_backend", "comm_backend" in parameters, str(file)
+
+
+#: Where each engine calls FlashInfer's factory, below its package.
+WORKSPACE_CALLS = {"vllm": "distributed/device_communicators/flashinfer_all_reduce.py"}
+
+
+def engine_traits(engine: str, path: Iterable[str] | None = None) -> Iterator[tuple[str, Any, str]]:
+    """Traits of the installed engine as its source shows them: fact, value, file. Only calls that spell their keywords out
+    are read; one that passes a mapping (`**keywords`) says nothing."""
+    package = find_module(engine, path)
+    if package is None or engine not in WORKSPACE_CALLS:
+        return
+    file = package / WORKSPACE_CALLS[engine]
+    calls = call_keywords(file, "create_allreduce_fusion_workspace")
+    if calls:
+        shared = set.intersection(*calls)
+        scope = "group" if "group" in shared else "comm_backend" if "comm_backend" in shared else None
+        if scope is not None:
+            yield "traits.engine.workspace_call", scope, str(file)

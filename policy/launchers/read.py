@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import Any
 
 from policy.facts import ValueProblem
-from policy.launch import Launch
+from policy.launch import Facts, Launch
 from policy.launchers.found import RELEASE_KINDS, FoundLaunch, LaunchNotice, Word
-from policy.launchers.installed import flashinfer_traits, installed_versions
+from policy.launchers.installed import engine_traits, flashinfer_traits, installed_versions
 from policy.launchers.machine import machine_facts
 from policy.launchers.model_config import config_facts, find_config, read_config
 from policy.launchers.settings import Settings
@@ -89,7 +89,7 @@ def read_launch(
     for name, stated in found.stated.items():
         reading.state(name, stated.value, stated.origin)
     if result.probed:
-        reading.packages()
+        reading.packages(found.engine)
     reading.model(environment)
     return result
 
@@ -180,7 +180,21 @@ class _Reading:
                     )
                     self.state(one.fact, value, origin)
 
-    def packages(self) -> None:
+    def _trait(self, name: str, value: Any, origin: Origin) -> None:
+        """State what a source shows; it overrules the table, and a disagreement is reported."""
+        if self.pack.fact(name) is None:
+            return
+        table = Facts(self.pack, self.result.launch).get(name)
+        self.state(name, value, origin)
+        stated = self.result.launch.given.get(name)
+        if stated is not None and table.origin.kind == "derived" and table.values.outside(stated.values):  # type: ignore[arg-type]
+            fact = self.pack.fact(name)
+            assert fact is not None
+            shown, said = fact.show(stated.values), fact.show(table.values)
+            message = f"the installed source shows `{name}` {shown}, but the table says {said} for {table.origin.detail}"
+            self.result.notices.append(LaunchNotice("trait-disagreement", message, origin, "the source is believed; a build of your own, or a table to correct"))
+
+    def packages(self, engine: str) -> None:
         versions = installed_versions()
         wanted = sorted(
             {fact.removeprefix("packages.") for fact in self.pack.facts if fact.startswith("packages.")}
@@ -190,8 +204,8 @@ class _Reading:
             held = versions.get(name)
             origin = Origin("probe", f"installed metadata {held[1].rsplit('/', 1)[-1]}" if held else "not installed here")
             self.state(f"packages.{name}", held[0] if held else "absent", origin)
-        for fact, value, file in flashinfer_traits():
-            self.state(fact, value, Origin("probe", "source", file))
+        for fact, value, file in (*flashinfer_traits(), *engine_traits(engine)):
+            self._trait(fact, value, Origin("probe", "source", file))
         for fact, value, origin in machine_facts():
             self.state(fact, value, origin)
 

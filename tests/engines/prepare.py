@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / ".venv-engines"
 RELEASES = ROOT / ".engines"
-ALWAYS = ("vllm=0.22.1", "flashinfer-python=0.6.11.post2", "sglang=0.5.14", "flashinfer-python=0.6.12")
+ALWAYS = ("vllm=0.22.1", "flashinfer-python=0.6.11.post2", "sglang=0.5.14", "flashinfer-python=0.6.12", "torchvision=0.28.0")
 #: What the engines import on their way to a configuration.
 DEPENDENCIES = (
     "torch==2.13.0", "transformers==5.20.0", "pydantic>=2.12", "pyyaml", "packaging", "cloudpickle", "msgspec", "psutil", "cachetools", "regex", "pyzmq", "openai",
@@ -27,8 +27,7 @@ DEPENDENCIES = (
     "python-json-logger", "openai_harmony", "mcp", "anthropic", "lark", "llguidance", "lm-format-enforcer", "diskcache", "pybind11", "python-multipart", "jinja2",
     "ijson", "watchfiles", "tabulate",
 )  # fmt: skip
-#: What needs packages of the GPU where it is installed as it says.
-ALONE = ("torchvision==0.28.0",)
+#: Marks a release of which all files were unpacked.
 COMPLETE = "complete"
 PLATFORMS = (
     "manylinux_2_35_x86_64",
@@ -49,7 +48,6 @@ def environment() -> Path:
         venv.create(ENVIRONMENT, clear=True, with_pip=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", *DEPENDENCIES], check=True)
         marker.write_text("")
-    subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", *ALONE], check=True)
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", "-e", ROOT], check=True)
     return python
 

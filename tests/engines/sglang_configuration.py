@@ -18,7 +18,7 @@ from unittest.mock import MagicMock
 
 RELEASES = Path(__file__).resolve().parents[2] / ".engines"
 version, flashinfer, capability, cases = sys.argv[1:5]
-sys.path[:] = [str(RELEASES / f"sglang-{version}"), str(RELEASES / f"flashinfer-python-{flashinfer}"), *sys.path[1:]]
+sys.path[:] = [str(RELEASES / f"sglang-{version}"), str(RELEASES / f"flashinfer-python-{flashinfer}"), str(RELEASES / "torchvision-0.28.0"), *sys.path[1:]]
 #: Packages of kernels, and of what serves and watches, that the arguments never ask anything.
 COMPILED = ("flashinfer", "sgl_kernel", "deep_gemm", "deep_ep", "triton", "orjson", "IPython", "sentencepiece", "xgrammar", "tvm_ffi")
 

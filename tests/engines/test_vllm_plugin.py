@@ -5,90 +5,118 @@ Needs `python tests/engines/prepare.py`. One release always; the others with `--
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engines.prepare import ENVIRONMENT, RELEASES
+from tests.engines.harness import DENSE, EXPERTS, Answer, Case, answers
 
-DENSE = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64, "num_hidden_layers": 80,
-    "num_key_value_heads": 8, "rms_norm_eps": 1e-05, "torch_dtype": "bfloat16", "vocab_size": 128256, "max_position_embeddings": 8192,
-}  # fmt: skip
-EXPERTS = {
-    "architectures": ["MixtralForCausalLM"], "model_type": "mixtral", "hidden_size": 4096, "intermediate_size": 14336, "num_attention_heads": 32, "num_hidden_layers": 32,
-    "num_key_value_heads": 8, "num_local_experts": 8, "num_experts_per_tok": 2, "rms_norm_eps": 1e-05, "torch_dtype": "bfloat16", "vocab_size": 32000,
-}  # fmt: skip
 STAGES = {"tensor_parallel_size": 2, "pipeline_parallel_size": 2}
 REPLICAS = {"tensor_parallel_size": 2, "data_parallel_size": 2}
 FORCED = {"compilation_config": {"pass_config": {"fuse_allreduce_rms": True}}}
-ALWAYS = "0.22.1"
+OFF = {"compilation_config": {"pass_config": {"fuse_allreduce_rms": False}}}
 PINS = {"0.17.1": "0.6.4", "0.20.2": "0.6.8.post1", "0.22.1": "0.6.11.post2", "0.23.0": "0.6.12", "0.24.0": "0.6.12", "0.33.0": "0.7.2.post1"}
+NVSWITCH = "device.interconnect: nvswitch\ndevice.gpus_per_node: 8\n"
+
+#: name -> a case of the release that always runs.
+CASES = {
+    "no mode": Case(DENSE, None, STAGES),
+    "enforce": Case(DENSE, "enforce", STAGES),
+    "enforce over forced": Case(DENSE, "enforce", {**STAGES, **FORCED}),
+    "off stays off": Case(DENSE, "enforce", {**STAGES, **OFF}),
+    "advise": Case(DENSE, "advise", STAGES),
+    "fail": Case(DENSE, "fail", STAGES),
+    "replicas": Case(EXPERTS, "enforce", REPLICAS),
+    "a word that is no mode": Case(DENSE, "on", STAGES),
+}
 
 
-def configuration(version: str, config: dict[str, Any], arguments: dict[str, Any], folder: Path, mode: str | None) -> tuple[dict[str, Any], str]:
-    flashinfer = PINS[version]
-    missing = [path for path in (ENVIRONMENT / "ready", RELEASES / f"vllm-{version}", RELEASES / f"flashinfer-python-{flashinfer}") if not path.exists()]
-    if missing:
-        pytest.skip(f"not prepared: run `python tests/engines/prepare.py vllm={version} flashinfer-python={flashinfer}`")
-    (folder / "config.json").write_text(json.dumps(config))
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("FUSION_POLICY", "VLLM_"))}
-    environment["XDG_CACHE_HOME"] = str(folder / "cache")
-    if mode is not None:
-        environment["FUSION_POLICY_MODE"] = mode
-    script = Path(__file__).with_name("vllm_configuration.py")
-    command = [str(ENVIRONMENT / "bin" / "python"), str(script), version, flashinfer, str(folder), "9.0", json.dumps(arguments)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    line = next((line for line in done.stdout.splitlines() if line.startswith("RESULT ")), None)
-    assert line is not None, done.stdout[-3000:] + done.stderr[-3000:]
-    return json.loads(line[len("RESULT ") :]), done.stdout + done.stderr
+@pytest.fixture(scope="module")
+def always(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
+    found = answers("vllm", "0.22.1", PINS["0.22.1"], "9.0", list(CASES.values()), tmp_path_factory.mktemp("vllm"))
+    return dict(zip(CASES, found, strict=True))
 
 
-def test_without_a_mode_the_plugin_does_nothing(tmp_path: Path) -> None:
-    result, output = configuration(ALWAYS, DENSE, STAGES, tmp_path, None)
-    assert result["pass_config"]["fuse_allreduce_rms"] is True
-    assert "fusion-policy" not in output
+def fused(answer: Answer) -> Any:
+    return answer.result["pass_config"]["fuse_allreduce_rms"]
 
 
-@pytest.mark.parametrize("arguments", [STAGES, {**STAGES, **FORCED}], ids=["unset", "forced"])
-def test_enforce_turns_the_hazard_off(tmp_path: Path, arguments: dict[str, Any]) -> None:
-    result, output = configuration(ALWAYS, DENSE, arguments, tmp_path, "enforce")
-    assert result["pass_config"]["fuse_allreduce_rms"] is False
-    assert '"reason": "rendezvous-over-world"' in output
+def test_without_a_mode_the_plugin_does_nothing(always: dict[str, Answer]) -> None:
+    assert fused(always["no mode"]) is True
+    assert "fusion-policy" not in always["no mode"].output
 
 
-def test_advise_changes_nothing_and_says_so(tmp_path: Path) -> None:
-    result, output = configuration(ALWAYS, DENSE, STAGES, tmp_path, "advise")
-    assert result["pass_config"]["fuse_allreduce_rms"] is True
-    assert '"mode": "advise"' in output
-    assert '"value": false' in output
+@pytest.mark.parametrize("name", ["enforce", "enforce over forced"])
+def test_enforce_turns_the_hazard_off(always: dict[str, Answer], name: str) -> None:
+    assert fused(always[name]) is False
+    record = always[name].record()
+    assert (record["reason"], record["engine_value"], record["value"]) == ("rendezvous-over-world", True, False)
+    assert record["conflict"] is (name != "enforce")
 
 
-def test_fail_refuses_to_start(tmp_path: Path) -> None:
-    result, _ = configuration(ALWAYS, DENSE, STAGES, tmp_path, "fail")
-    assert "RefusedLaunchError" in result["error"]
+def test_what_is_off_is_left_alone(always: dict[str, Answer]) -> None:
+    assert fused(always["off stays off"]) is False
+    assert "WARNING" not in "".join(line for line in always["off stays off"].output.splitlines() if "fusion-policy" in line)
 
 
-def test_replicas_of_experts(tmp_path: Path) -> None:
-    result, _ = configuration(ALWAYS, EXPERTS, REPLICAS, tmp_path, "enforce")
-    assert result["pass_config"]["fuse_allreduce_rms"] is False
+@pytest.mark.parametrize("name", ["advise", "a word that is no mode"])
+def test_advise_changes_nothing_and_says_so(always: dict[str, Answer], name: str) -> None:
+    assert fused(always[name]) is True
+    record = always[name].record()
+    assert (record["mode"], record["value"]) == ("advise", False)
+
+
+def test_fail_refuses_to_start(always: dict[str, Answer]) -> None:
+    assert "RefusedLaunchError: fusion-policy: this launch would have to change: pass_config.fuse_allreduce_rms=False" in always["fail"].result["error"]
+
+
+def test_replicas_of_experts(always: dict[str, Answer]) -> None:
+    assert fused(always["replicas"]) is False
 
 
 @pytest.mark.engines
 @pytest.mark.parametrize(
-    ("version", "config", "arguments", "expected"),
+    ("version", "model", "arguments", "expected", "reason"),
     [
-        ("0.17.1", DENSE, {**STAGES, **FORCED}, False),
-        ("0.23.0", EXPERTS, REPLICAS, False),
-        ("0.24.0", DENSE, STAGES, True),
-        ("0.24.0", EXPERTS, REPLICAS, True),
-        ("0.33.0", DENSE, STAGES, True),
+        ("0.17.1", DENSE, {**STAGES, **FORCED}, False, "rendezvous-over-world"),
+        ("0.20.2", DENSE, STAGES, False, None),
+        ("0.20.2", DENSE, {**STAGES, **FORCED}, False, "broadcast-root-outside-group"),
+        ("0.23.0", EXPERTS, REPLICAS, False, "rendezvous-over-world"),
+        ("0.24.0", DENSE, STAGES, True, "vllm-allreduce-rms"),
+        ("0.24.0", EXPERTS, REPLICAS, True, "vllm-allreduce-rms"),
+        ("0.33.0", DENSE, STAGES, True, None),
     ],
 )
-def test_other_releases(tmp_path: Path, version: str, config: dict[str, Any], arguments: dict[str, Any], expected: bool) -> None:
-    result, _ = configuration(version, config, arguments, tmp_path, "enforce")
-    assert result["pass_config"]["fuse_allreduce_rms"] is expected
+def test_other_releases(tmp_path: Any, version: str, model: dict[str, Any], arguments: dict[str, Any], expected: bool, reason: str | None) -> None:
+    plain, enforced = answers("vllm", version, PINS[version], "9.0", [Case(model, None, arguments), Case(model, "enforce", arguments)], tmp_path, NVSWITCH)
+    assert "fusion-policy" not in plain.output
+    assert fused(enforced) is expected, enforced.output
+    if reason is not None:
+        assert enforced.record()["reason"] == reason
+
+
+@pytest.mark.engines
+@pytest.mark.parametrize("version", ["0.22.1", "0.24.0"])
+def test_a_head_without_a_gpu_decides_nothing(tmp_path: Any, version: str) -> None:
+    (answer,) = answers("vllm", version, PINS[version], "none", [Case(DENSE, "enforce", {"tensor_parallel_size": 2, **FORCED})], tmp_path)
+    assert fused(answer) is True
+    record = answer.record()
+    assert (record["state"], record["engine_value"], record["value"]) == ("undetermined", True, True)
+    assert "device.compute_capability" in record["unknown"]
+
+
+@pytest.mark.engines
+def test_a_release_that_was_not_read_is_left_alone(tmp_path: Any) -> None:
+    """The same release under a pack that knows only older ones."""
+    import shutil
+    from pathlib import Path
+
+    rules = Path(__file__).resolve().parents[2] / "rules"
+    shutil.copytree(rules, tmp_path / "pack")
+    product = tmp_path / "pack" / "products" / "vllm" / "product.yaml"
+    text = product.read_text()
+    assert "through:" in text
+    product.write_text("\n".join('through: "0.20.2"' if line.startswith("through:") else line for line in text.splitlines()) + "\n")
+    (answer,) = answers("vllm", "0.22.1", PINS["0.22.1"], "9.0", [Case(DENSE, "enforce", STAGES)], tmp_path, FUSION_POLICY_PACK=str(tmp_path / "pack"))
+    assert fused(answer) is True
+    assert "vLLM 0.22.1 was not read" in answer.output
