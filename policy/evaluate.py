@@ -257,7 +257,9 @@ def _audit(decision: Decision, engine: EngineOutcome, choice: Choice) -> str:
     if engine.state == "unknown":
         return "undetermined"
     if engine.state == "on":
-        return {"fused": "agreed", "unknown": "undetermined"}.get(engine.built, "hazard")
+        given_up = any(one.settles and one.truth is True for state in decision.able if state.plan.id == engine.plan for one in state.because)
+        # an engine that gives up before it creates anything, in eager mode say, runs as it was told
+        return "agreed" if given_up and engine.built == "unfused" else {"fused": "agreed", "unknown": "undetermined"}.get(engine.built, "hazard")
     reachable = choice.adapter is True or bool(choice.turn_on())
     if decision.wanted is False or decision.asked == "off" or not reachable:
         return "agreed"

@@ -59,4 +59,4 @@ LOST_KINDS = frozenset(("lost-setting", "config-file-ignored", "false-dropped", 
 #: Kinds of notice that only say how the reading was done.
 NOTE_KINDS = frozenset(("version-assumed", "nearest-catalogue"))
 #: Kinds of error that depend on the release, and say little where the release is not known.
-RELEASE_KINDS = frozenset(("unknown-flag", "flag-of-another-version"))
+RELEASE_KINDS = frozenset(("unknown-flag", "flag-of-another-version", "ambiguous-flag", "unknown-key", "config-file-invalid", "invalid-value"))

@@ -94,6 +94,11 @@ def read_launch(
     return result
 
 
+def _stands_alone(found: FoundLaunch) -> bool:
+    """Whether the launch is a configuration file by itself, whose command, and often its model, stand elsewhere."""
+    return bool(found.files) and any(word.text == "--config" for word in found.words) and len(found.words) <= 6
+
+
 def _near(error: LaunchNotice, found: FoundLaunch) -> tuple[int, ...]:
     """The words, counted from 1, that an error about an option may be about: the option and its value."""
     start = error.origin.argument
@@ -154,7 +159,9 @@ class _Reading:
                 continue
             if single is None and error.kind in RELEASE_KINDS:
                 self.result.notices.append(replace(error, message=f"{error.message}, in the release that is assumed"))
-            else:
+            elif error.kind == "config-file-unreadable" and any(word.origin.file for word in found.words):
+                self.result.notices.append(error)
+            elif error.kind != "missing-model" or not _stands_alone(found):
                 self.result.errors.append(error)
         self.result.notices.extend(settings.notices)
         for name, maps in product.settings.items():
