@@ -18,7 +18,7 @@ from policy.analyse.cells import representatives
 from policy.analyse.lowering import TABULATED
 from policy.analyse.relevant import inputs_of
 from policy.analyse.space import Space
-from policy.derive import DERIVED, INPUTS
+from policy.derive import DERIVED
 from policy.facts import Fact
 from policy.launch import Facts, Launch
 from policy.pack import ENGINE_TRAITS, REQUEST_PREFIX, TRAIT_PREFIX, Pack, trait_values
@@ -148,7 +148,8 @@ class Feasible:
         """The box with the inputs of its derived facts narrowed until they agree for sure (with `sure`; else until nothing
         speaks against it), or one where they can agree; None where they cannot."""
         self._tries, self._fallback, self._sure = TRIES, None, sure
-        return self._narrowed(box) or self._last_resort(box)
+        found = self._narrowed(box)
+        return self._last_resort(box) if found is None else found
 
     def holds_launches(self, boxes: Iterable[Box], outside_of: Sequence[Box] = ()) -> bool:
         """Whether launches lie in the boxes outside those, as far as derived facts tell."""
@@ -254,7 +255,7 @@ class Feasible:
 
     def _learn(self, name: str, box: Box) -> None:
         """Keep why a derived fact cannot be in its cells here, as wide as that stays true."""
-        kept: Box = {fact: box[fact] for fact in (*self.bases(name), *(one for one in INPUTS[name] if one in BOUND)) if fact in box}
+        kept: Box = {fact: box[fact] for fact in (*self.bases(name), *(one for one in _inputs(self.space, name) if one in BOUND)) if fact in box}
         for fact in list(kept):
             wider = {one: mask for one, mask in kept.items() if one != fact}
             if self._out_of_reach(name, wider, box[name]):
