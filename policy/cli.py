@@ -18,6 +18,7 @@ COMMANDS = {
     "audit": ("audit", "many launches at once: what is dangerous, what is missed"),
     "why-not": ("why_not", "the smallest changes that would turn a fusion on"),
     "upgrade": ("upgrade", "what another release changes for your launches"),
+    "diff": ("diff", "what changes, for which launches, between two packs, revisions or releases"),
     "prove": ("prove", "invariants proved for all launches, or refuted by one"),
     "doctor": ("doctor", "is the plug-in loaded, do versions match, what is not known here"),
     "diagnose": ("diagnose", "which hazards a log speaks for, and what would confirm each"),

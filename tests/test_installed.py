@@ -71,6 +71,14 @@ def test_a_package_that_is_missing_here_is_absent_only_where_the_machine_is_prob
 
 def test_secrets_are_never_recorded() -> None:
     kept = allowed_environment(
-        {"VLLM_DP_SIZE": "2", "VLLM_API_KEY": "x", "HF_TOKEN": "y", "NCCL_DEBUG": "INFO", "HOME": "/h", "SGLANG_AUTH_TOKEN": "z", "RAY_ADDRESS": "ray://user:pw@host"}
+        {
+            "VLLM_DP_SIZE": "2",
+            "VLLM_API_KEY": "x",
+            "HF_TOKEN": "y",
+            "NCCL_DEBUG": "INFO",
+            "HOME": "/h",
+            "SGLANG_AUTH_TOKEN": "z",
+            "RAY_ADDRESS": "ray://user:pw@host",
+        }
     )
     assert kept == {"VLLM_DP_SIZE": "2", "NCCL_DEBUG": "INFO"}

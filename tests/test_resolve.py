@@ -55,7 +55,7 @@ def policy(cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
         assert "Traceback" not in done.stderr, done.stderr
         return done
 
-    yield run
+    return run
 
 
 # --- commands ---

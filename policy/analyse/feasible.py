@@ -211,7 +211,7 @@ class Feasible:
                     if one in self.space.full and one not in BOUND:
                         found[one] = None
                     waiting.append(one)
-            held = self._bases[name] = tuple(sorted(found, key=lambda one: (self.space.fact(one).type == "integer" and self.space.fact(one).assume is None)))
+            held = self._bases[name] = tuple(sorted(found, key=lambda one: self.space.fact(one).type == "integer" and self.space.fact(one).assume is None))
         return held
 
     def bits(self, name: str, mask: int) -> list[int]:
@@ -374,7 +374,7 @@ def written(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | list):
         return value
     if isinstance(value, frozenset):
         return sorted(value)

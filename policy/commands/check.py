@@ -6,7 +6,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from policy.analyse.report import PackReport, render
 from policy.commands import common
+from policy.pack import Pack
 
 EXAMPLE = "policy check rules"
 
@@ -14,6 +16,8 @@ EXAMPLE = "policy check rules"
 def add(parser: argparse.ArgumentParser) -> None:
     """The options of `policy check`."""
     parser.add_argument("folder", nargs="?", metavar="DIR", help="the pack's folder (default: the pack that comes with the package)")
+    parser.add_argument("--quick", action="store_true", help="only load it, look for plain mistakes and run the cases; prove nothing")
+    parser.add_argument("--gaps", action="store_true", help="also list releases and traits that nobody read")
     parser.add_argument("--compile", metavar="FILE", nargs="?", const="", help="write the compiled form of the pack (default: beside the package)")
     parser.set_defaults(pack=None)
 
@@ -30,12 +34,23 @@ def run(options: argparse.Namespace) -> int:
     sources = read_sources(root, files)
     pack = build_checked(sources, digest_of(root, files), root)
     report = check(pack, sources)
-    for problem in report.problems:
+    deep = None if options.quick or report.problems else _deep(pack)
+    problems = [*report.problems, *(deep.problems(pack) if deep is not None else [])]
+    for problem in problems:
         print(problem.render(), file=sys.stderr)
     if options.compile is not None:
         target = Path(options.compile) if options.compile else shipped_file()
         target.write_text(compiled_text(sources, pack), encoding="utf-8")
         print(f"compiled: {target}", file=sys.stderr)
-    counts = f"{len(pack.rules)} rules, {len(pack.fusions)} fusions, {len(pack.facts)} facts, {report.cases} cases, {len(report.problems)} problems"
+    if deep is not None:
+        for line in render(deep, 20 if options.gaps else 0).splitlines():
+            print(line)
+    counts = f"{len(pack.rules)} rules, {len(pack.fusions)} fusions, {len(pack.facts)} facts, {report.cases} cases, {len(problems)} problems"
     print(f"{pack.name} {pack.version} ({pack.digest}): {counts}")
-    return common.FINDING if report.problems else common.OK
+    return common.FINDING if problems else common.OK
+
+
+def _deep(pack: Pack) -> PackReport:
+    from policy.analyse.report import report
+
+    return report(pack)

@@ -24,6 +24,8 @@ from pathlib import Path
 #: Signals that are passed on to the child.
 PASSED = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT") if hasattr(signal, name))
 REPORT_VARIABLE = "FUSION_POLICY_REPORT"
+#: What a plug-in reports where it does nothing.
+DOES_NOTHING = {"unsupported": "{engine} {version} was not read", "no pack": "the pack cannot be used"}
 NOT_FOUND, NOT_RUNNABLE = 127, 126
 #: `si_code` of a signal that the kernel sent, as it does for a key of the terminal.
 _FROM_KERNEL = 0x80
@@ -67,7 +69,7 @@ def run_command(words: Sequence[str], environment: Mapping[str, str], expects_re
     return code
 
 
-def _become_child(parent: int, mask: set[signal.Signals]) -> None:
+def _become_child(parent: int, mask: set[int | signal.Signals]) -> None:
     """In the child: be killed when the parent is, and take signals as the parent was told to take them."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
@@ -159,6 +161,6 @@ def _complain(report: Path, warn: Callable[[str], None]) -> None:
     for line in report.read_text(encoding="utf-8").splitlines():
         with contextlib.suppress(ValueError):
             told = json.loads(line)
-            if told.get("state") == "unsupported":
-                warn(f"the plug-in does nothing: {told.get('engine')} {told.get('version')} was not read")
+            if told.get("state") in DOES_NOTHING:
+                warn(f"the plug-in does nothing: {DOES_NOTHING[told['state']].format(**told)}")
                 return

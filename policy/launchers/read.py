@@ -199,7 +199,9 @@ class _Reading:
             assert fact is not None
             shown, said = fact.show(stated.values), fact.show(table.values)
             message = f"the installed source shows `{name}` {shown}, but the table says {said} for {table.origin.detail}"
-            self.result.notices.append(LaunchNotice("trait-disagreement", message, origin, "the source is believed; a build of your own, or a table to correct"))
+            self.result.notices.append(
+                LaunchNotice("trait-disagreement", message, origin, "the source is believed; a build of your own, or a table to correct")
+            )
 
     def packages(self, engine: str) -> None:
         versions = installed_versions()

@@ -73,9 +73,17 @@ class Explorer:
     differently), `guess` (fused although some rank has not voted ready in both rounds), `unbounded` (a rank past its
     clock that need not come to an end). `run` raises MemoryError past `limit` states."""
 
-    def __init__(self, size: int = 3, faults: int = 1, kinds: tuple[str, ...] = KINDS, transition: Transition = decide, *,
-                 work: tuple[tuple[str, ...], tuple[str, ...]] = ((READY, REFUSED), (READY, REFUSED, BROKEN)), limit: int = 20_000_000,
-                 trust_own_proposal: bool = False) -> None:
+    def __init__(
+        self,
+        size: int = 3,
+        faults: int = 1,
+        kinds: tuple[str, ...] = KINDS,
+        transition: Transition = decide,
+        *,
+        work: tuple[tuple[str, ...], tuple[str, ...]] = ((READY, REFUSED), (READY, REFUSED, BROKEN)),
+        limit: int = 20_000_000,
+        trust_own_proposal: bool = False,
+    ) -> None:
         self.size, self.faults, self.kinds, self.transition, self.work, self.limit = size, faults, kinds, transition, work, limit
         self.trust_own_proposal = trust_own_proposal  # a broken driver, for the tests of the explorer itself
         self.locals: list[Local] = []
@@ -195,7 +203,7 @@ class Explorer:
         ruling = store[2] if turn == 0 else store[3]
         if isinstance(action, PutVote):
             if votes[index] is None:
-                votes = (*votes[:index], replace(action.vote, text="", fact="", phase=""), *votes[index + 1:])
+                votes = (*votes[:index], replace(action.vote, text="", fact="", phase=""), *votes[index + 1 :])
             standing_vote = votes[index]
             assert standing_vote is not None
             return Local(replace(with_vote(view, standing_vote), ballot=None, voted=True)), _put(store, turn, votes)

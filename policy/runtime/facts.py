@@ -39,10 +39,14 @@ def group_facts(decision: Decision, consumers: Sequence[Consumer], library: Libr
     facts |= {"device.compute_capability": str(machine.capability_text), "device.multiprocessors": str(machine.multiprocessors)}
     for consumer in consumers:
         facts |= {
-            f"{consumer.name}.hidden_size": str(consumer.hidden_size), f"{consumer.name}.max_tokens": str(consumer.max_tokens),
-            f"{consumer.name}.dtype": consumer.dtype, f"{consumer.name}.norm_weight_dtype": str(consumer.norm_weight_dtype),
-            f"{consumer.name}.one_shot": str(consumer.one_shot), f"{consumer.name}.launch_with_pdl": str(consumer.launch_with_pdl),
-            f"{consumer.name}.fp32_accumulation": str(consumer.fp32_accumulation), f"{consumer.name}.rms_eps": str(consumer.rms_eps),
+            f"{consumer.name}.hidden_size": str(consumer.hidden_size),
+            f"{consumer.name}.max_tokens": str(consumer.max_tokens),
+            f"{consumer.name}.dtype": consumer.dtype,
+            f"{consumer.name}.norm_weight_dtype": str(consumer.norm_weight_dtype),
+            f"{consumer.name}.one_shot": str(consumer.one_shot),
+            f"{consumer.name}.launch_with_pdl": str(consumer.launch_with_pdl),
+            f"{consumer.name}.fp32_accumulation": str(consumer.fp32_accumulation),
+            f"{consumer.name}.rms_eps": str(consumer.rms_eps),
         }
     if library.allocator != "handles":  # torch's rendezvous counts are process-wide: unequal histories block a scoped one
         facts["symmetric_memory.rendezvous"] = str(RENDEZVOUS.count) if RENDEZVOUS.installed else "not counted"

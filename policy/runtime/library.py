@@ -76,10 +76,17 @@ def _with_traits(data: dict[str, Any], library: Library) -> Library:
 
     majors = trait("capability_majors")
     return Library(
-        library.name, library.version, library.folder, library.parameters, library.calls,
-        scope=_probed_scope(trait("scope"), library.parameters), allocator=trait("allocator"),
+        library.name,
+        library.version,
+        library.folder,
+        library.parameters,
+        library.calls,
+        scope=_probed_scope(trait("scope"), library.parameters),
+        allocator=trait("allocator"),
         subgroups=_probed_subgroups(trait("subgroups"), library.parameters),
-        capability_majors=None if majors is None else tuple(majors), safe_pdl=trait("safe_pdl"), safe_fp32_two_shot=trait("safe_fp32_two_shot"),
+        capability_majors=None if majors is None else tuple(majors),
+        safe_pdl=trait("safe_pdl"),
+        safe_fp32_two_shot=trait("safe_fp32_two_shot"),
         python_minor=int(trait("python_minor") or 0),
     )
 

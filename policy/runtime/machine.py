@@ -58,10 +58,17 @@ def probe_machine() -> Machine:
     peers = [torch.cuda.can_device_access_peer(index, other) for other in range(visible) if other != index]
     uuid = str(getattr(properties, "uuid", "")) or f"{common['node']}:{os.environ.get('CUDA_VISIBLE_DEVICES', '')}:{index}"
     return Machine(
-        platform="rocm" if getattr(torch.version, "hip", None) else "cuda", device=uuid, device_name=properties.name, device_index=index,
-        capability=(properties.major, properties.minor), multiprocessors=properties.multi_processor_count, memory_free=torch.cuda.mem_get_info(index)[0],
+        platform="rocm" if getattr(torch.version, "hip", None) else "cuda",
+        device=uuid,
+        device_name=properties.name,
+        device_index=index,
+        capability=(properties.major, properties.minor),
+        multiprocessors=properties.multi_processor_count,
+        memory_free=torch.cuda.mem_get_info(index)[0],
         mig="MIG" in properties.name or "MIG-" in os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-        p2p=all(peers) if peers else None, visible_devices=visible, **common,
+        p2p=all(peers) if peers else None,
+        visible_devices=visible,
+        **common,
     )
 
 

@@ -161,7 +161,10 @@ def known_facts(machine: Machine) -> dict[str, Any]:
 def report(options: argparse.Namespace, settled: Settled, timings: list[dict[str, Any]], machine: Machine) -> None:
     """Rank 0 says what came of it, as text or JSON."""
     document = {
-        "schema_version": SCHEMA_VERSION, **settled.outcome.to_json(), "facts": known_facts(machine), "timings": timings,
+        "schema_version": SCHEMA_VERSION,
+        **settled.outcome.to_json(),
+        "facts": known_facts(machine),
+        "timings": timings,
         "checks": [asdict(each) for each in settled.checks],
         "diagnosis": None if settled.diagnosis is None else str(settled.diagnosis),
     }

@@ -58,9 +58,19 @@ def _leave(settled: Settled) -> NoReturn:
     os._exit(EXIT_RESTART)
 
 
-def settle(decision: Decision, consumers: Sequence[Consumer], group: Any = None, *, deadline: Deadline | None = None,
-           launch_group: Any = None, device: Any = None, machine: Machine | None = None, library: Library | None = None,
-           observer: Callable[[str], None] | None = None, last_resort: bool = True) -> Settled:
+def settle(
+    decision: Decision,
+    consumers: Sequence[Consumer],
+    group: Any = None,
+    *,
+    deadline: Deadline | None = None,
+    launch_group: Any = None,
+    device: Any = None,
+    machine: Machine | None = None,
+    library: Library | None = None,
+    observer: Callable[[str], None] | None = None,
+    last_resort: bool = True,
+) -> Settled:
     """Agree over the launch, build over `group`, verify, commit. Collective over `launch_group` (None: WORLD).
 
     `group` is the process group that shares one workspace (None: WORLD); ranks of one launch may have different ones.
@@ -78,8 +88,19 @@ def settle(decision: Decision, consumers: Sequence[Consumer], group: Any = None,
 class _Start:
     """One call of `settle` on one rank."""
 
-    def __init__(self, decision: Decision, consumers: tuple[Consumer, ...], group: Any, launch: Any, deadline: Deadline, device: Any,
-                 machine: Machine | None, library: Library | None, observer: Callable[[str], None], last_resort: bool) -> None:
+    def __init__(
+        self,
+        decision: Decision,
+        consumers: tuple[Consumer, ...],
+        group: Any,
+        launch: Any,
+        deadline: Deadline,
+        device: Any,
+        machine: Machine | None,
+        library: Library | None,
+        observer: Callable[[str], None],
+        last_resort: bool,
+    ) -> None:
         import torch.distributed as dist
 
         self.decision, self.consumers, self.group, self.launch, self.deadline = decision, consumers, group, launch, deadline
@@ -222,7 +243,12 @@ class _Start:
         prepare(library, self.decision.plan, common_shape(self.consumers), group_size, device)
         shared = os.environ.get("TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES") == "1"  # two ranks on one device on purpose, in torch's words
         return Vote(
-            self.rank, self.nonce, READY, facts=launch_facts(self.decision, library, machine), members=members, device="" if shared else machine.device,
+            self.rank,
+            self.nonce,
+            READY,
+            facts=launch_facts(self.decision, library, machine),
+            members=members,
+            device="" if shared else machine.device,
             group_facts=group_facts(self.decision, self.consumers, library, machine),
         )
 

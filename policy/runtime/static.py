@@ -149,5 +149,14 @@ def _compiled(case: Case) -> Finding:
 
 
 CHECKS: tuple[Callable[[Case], Finding], ...] = (
-    _backend, _library, _python, _scope, _size, _shapes, _kernels_of_the_release, _device, _memory, _compiled,
+    _backend,
+    _library,
+    _python,
+    _scope,
+    _size,
+    _shapes,
+    _kernels_of_the_release,
+    _device,
+    _memory,
+    _compiled,
 )

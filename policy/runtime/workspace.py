@@ -87,8 +87,12 @@ class Workspace:
         comm = importlib.import_module(f"{library.name}.comm")
         kernels = importlib.import_module(f"{library.name}.comm.{plan.backend}_ar")
         arguments: dict[str, Any] = {
-            "backend": plan.backend, "world_size": dist.get_world_size(group), "rank": dist.get_rank(group),
-            "max_token_num": shape.max_tokens, "hidden_dim": shape.hidden_size, "dtype": getattr(torch, shape.dtype),
+            "backend": plan.backend,
+            "world_size": dist.get_world_size(group),
+            "rank": dist.get_rank(group),
+            "max_token_num": shape.max_tokens,
+            "hidden_dim": shape.hidden_size,
+            "dtype": getattr(torch, shape.dtype),
         }
         if "comm_backend" in plan.passes and "comm_backend" in library.parameters:
             arguments["comm_backend"] = importlib.import_module(f"{library.name}.comm.mnnvl").TorchDistBackend(group=group)
@@ -136,9 +140,17 @@ class Workspace:
             raise ValueError(f"the norm weight is {weight.dtype}, the activations are {x.dtype}")
         normed, new_residual = torch.empty_like(x), torch.empty_like(x)
         arguments: dict[str, Any] = {
-            "input": x, "workspace": self.raw, "pattern": self._comm.AllReduceFusionPattern.kARResidualRMSNorm, "launch_with_pdl": consumer.launch_with_pdl,
-            "residual_in": residual, "residual_out": new_residual, "norm_out": normed, "rms_gamma": weight, "rms_eps": consumer.rms_eps,
-            "use_oneshot": consumer.one_shot if one_shot is None else one_shot, "fp32_acc": consumer.fp32_accumulation,
+            "input": x,
+            "workspace": self.raw,
+            "pattern": self._comm.AllReduceFusionPattern.kARResidualRMSNorm,
+            "launch_with_pdl": consumer.launch_with_pdl,
+            "residual_in": residual,
+            "residual_out": new_residual,
+            "norm_out": normed,
+            "rms_gamma": weight,
+            "rms_eps": consumer.rms_eps,
+            "use_oneshot": consumer.one_shot if one_shot is None else one_shot,
+            "fp32_acc": consumer.fp32_accumulation,
         }
         if "trigger_completion_at_end" in self.library.calls:
             arguments["trigger_completion_at_end"] = True

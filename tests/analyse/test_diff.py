@@ -52,7 +52,7 @@ def test_a_rule_that_is_new_is_found_with_a_launch() -> None:
 def test_an_upgrade_of_the_engine_and_the_launches_it_hits() -> None:
     replicas = launch(engine__version="0.23.0", parallel__data_parallel_size=2, model__is_moe=True)
     alone = launch(engine__version="0.23.0", packages__flashinfer_python="absent")
-    found = upgrade(pack(), V23, V24, [("replicas", replicas), ("no library", alone)], (FUSION,), seconds=20)
+    found = upgrade(pack(), V23, V24, [("replicas", replicas), ("no library", alone)], (FUSION,), seconds=8)
     assert [(hit.launch, hit.before.reason, hit.after.state) for hit in found.hits] == [("replicas", "rendezvous-over-world", "on")]
     assert (found.hits[0].alone_before, found.hits[0].alone_after) == ("on, hang", "on, fused")
     assert {change.kind for change in found.changes} >= {"gained"}
@@ -64,9 +64,12 @@ def test_an_upgrade_of_the_engine_and_the_launches_it_hits() -> None:
 
 
 def test_an_upgrade_of_the_library() -> None:
-    found = upgrade(pack(), {"packages.flashinfer-python": "0.6.9"}, {"packages.flashinfer-python": "0.6.10.post1"}, fusions=(FUSION,), seconds=20)
-    gained = [change for change in found.changes if change.kind == "gained" and change.before.reason == "group-argument-missing"]
-    assert gained
+    found = upgrade(pack(), {"packages.flashinfer-python": "0.6.9"}, {"packages.flashinfer-python": "0.6.10.post1"}, fusions=(FUSION,), seconds=8)
+    assert {change.kind for change in found.changes} >= {"gained", "plan"}
+    for change in found.changes:
+        assert change.witness is not None
+        assert outcome(pack(), {**change.witness, "packages.flashinfer-python": "0.6.9"}) == change.before
+        assert outcome(pack(), {**change.witness, "packages.flashinfer-python": "0.6.10.post1"}) == change.after
 
 
 def holds(boxes: list[tuple[str, Box]], compared: Compared, facts: Facts) -> bool:
@@ -74,7 +77,7 @@ def holds(boxes: list[tuple[str, Box]], compared: Compared, facts: Facts) -> boo
     return any(all(space.touching(name, facts.values(name)) & mask for name, mask in box.items()) for _, box in boxes)
 
 
-@pytest.mark.parametrize("removed", ["rendezvous-over-world", "group-argument-missing", "ranks-not-offered", "early-completion"])
+@pytest.mark.parametrize("removed", ["rendezvous-over-world", "group-argument-missing", "early-completion"])
 def test_no_decision_differs_outside_the_boxes_that_differ(removed: str) -> None:
     other = without(removed)
     compared = Compared(Side("old", other), Side("new", pack()), (FUSION,))
@@ -86,7 +89,7 @@ def test_no_decision_differs_outside_the_boxes_that_differ(removed: str) -> None
             differing += 1
             assert holds(boxes, compared, Facts(pack(), Launch.of(pack(), facts))), facts
     assert boxes
-    assert differing or removed != "ranks-not-offered"
+    assert differing or removed == "rendezvous-over-world"  # which is rarely the only reason
 
 
 def test_no_launch_is_decided_otherwise_outside_the_boxes_of_an_upgrade() -> None:
@@ -104,7 +107,7 @@ def test_no_launch_is_decided_otherwise_outside_the_boxes_of_an_upgrade() -> Non
 
 def test_a_fusion_that_is_new() -> None:
     fewer = replace(pack(), fusions={name: fusion for name, fusion in pack().fusions.items() if name != "norm_quant"}, digest="f" * 16)
-    found = diff(fewer, pack(), fusions=("norm_quant",))
+    found = diff(fewer, pack(), fusions=("norm_quant",), seconds=5)
     assert found.changes
     assert {change.before.state for change in found.changes} == {"no such fusion"}
 

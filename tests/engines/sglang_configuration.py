@@ -6,15 +6,12 @@ Only what a CPU cannot have is replaced: the device's answers and packages of co
 resolution and the loading of plug-ins are the release's own. CAPABILITY `none` stands for a machine without a GPU.
 """
 
-import importlib.abc
-import importlib.machinery
 import importlib.util
 import json
 import os
 import sys
 import types
 from pathlib import Path
-from unittest.mock import MagicMock
 
 RELEASES = Path(__file__).resolve().parents[2] / ".engines"
 version, flashinfer, capability, cases = sys.argv[1:5]
@@ -23,62 +20,10 @@ sys.path[:] = [str(RELEASES / f"sglang-{version}"), str(RELEASES / f"flashinfer-
 COMPILED = ("flashinfer", "sgl_kernel", "deep_gemm", "deep_ep", "triton", "orjson", "IPython", "sentencepiece", "xgrammar", "tvm_ffi")
 
 
-class Members(type):
-    """A class that has every member, for enumerations."""
-
-    def __getattr__(cls, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return 0
-
-
-class Anything(metaclass=Members):
-    """A class that takes every argument."""
-
-    def __init__(self, *arguments, **keywords):
-        pass
-
-    @classmethod
-    def __get_pydantic_core_schema__(cls, *arguments):
-        return {"type": "any"}
-
-
-class Stub(types.ModuleType):
-    """A module that has every name."""
-
-    __path__ = []
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if name[:1].isupper():
-            made = Members(name, (Anything,), {})
-            setattr(self, name, made)
-            return made
-        made = MagicMock(name=name)
-        made.driver.active.get_current_target.return_value.backend = "cuda"
-        setattr(self, name, made)
-        return made
-
-
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the packages that are not here, and those that would load a compiled library."""
-
-    def find_spec(self, name, path=None, target=None):
-        top = name.split(".")[0]
-        return importlib.machinery.ModuleSpec(name, self, is_package=True) if top in self.names else None
-
-    def create_module(self, spec):
-        return Stub(spec.name)
-
-    def exec_module(self, module):
-        module.__version__ = "9.9.9"
-
-    def __init__(self):
-        self.names = {name for name in COMPILED if name in ("flashinfer", "sgl_kernel") or importlib.util.find_spec(name) is None}
-
-
-sys.meta_path.insert(0, Finder())
+place = importlib.util.spec_from_file_location("stand_ins", Path(__file__).with_name("stand_ins.py"))
+stand_ins = importlib.util.module_from_spec(place)
+place.loader.exec_module(stand_ins)
+stand_ins.install(COMPILED, always=("flashinfer", "sgl_kernel"))
 
 import torch  # noqa: E402
 
@@ -111,7 +56,6 @@ for number, case in enumerate(json.loads(cases)):
     if case["mode"] is not None:
         os.environ["FUSION_POLICY_MODE"] = case["mode"]
     try:
-
         for module in [module for name, module in sys.modules.items() if name.startswith("sglang.srt")]:
             for name in ("get_device_memory_capacity", "get_nvgpu_memory_capacity"):
                 if hasattr(module, name):

@@ -78,7 +78,7 @@ def test_replicas_of_experts(always: dict[str, Answer]) -> None:
 @pytest.mark.parametrize(
     ("version", "model", "arguments", "expected", "reason"),
     [
-        ("0.17.1", DENSE, {**STAGES, **FORCED}, False, "rendezvous-over-world"),
+        ("0.17.1", DENSE, {**STAGES, **FORCED}, False, "device-by-rank"),
         ("0.20.2", DENSE, STAGES, False, None),
         ("0.20.2", DENSE, {**STAGES, **FORCED}, False, "broadcast-root-outside-group"),
         ("0.23.0", EXPERTS, REPLICAS, False, "rendezvous-over-world"),
@@ -96,9 +96,8 @@ def test_other_releases(tmp_path: Any, version: str, model: dict[str, Any], argu
 
 
 @pytest.mark.engines
-@pytest.mark.parametrize("version", ["0.22.1", "0.24.0"])
-def test_a_head_without_a_gpu_decides_nothing(tmp_path: Any, version: str) -> None:
-    (answer,) = answers("vllm", version, PINS[version], "none", [Case(DENSE, "enforce", {"tensor_parallel_size": 2, **FORCED})], tmp_path)
+def test_a_head_without_a_gpu_decides_nothing(tmp_path: Any) -> None:
+    (answer,) = answers("vllm", "0.24.0", PINS["0.24.0"], "none", [Case(DENSE, "enforce", {"tensor_parallel_size": 2, **FORCED})], tmp_path)
     assert fused(answer) is True
     record = answer.record()
     assert (record["state"], record["engine_value"], record["value"]) == ("undetermined", True, True)
@@ -106,17 +105,9 @@ def test_a_head_without_a_gpu_decides_nothing(tmp_path: Any, version: str) -> No
 
 
 @pytest.mark.engines
-def test_a_release_that_was_not_read_is_left_alone(tmp_path: Any) -> None:
-    """The same release under a pack that knows only older ones."""
-    import shutil
-    from pathlib import Path
-
-    rules = Path(__file__).resolve().parents[2] / "rules"
-    shutil.copytree(rules, tmp_path / "pack")
-    product = tmp_path / "pack" / "products" / "vllm" / "product.yaml"
-    text = product.read_text()
-    assert "through:" in text
-    product.write_text("\n".join('through: "0.20.2"' if line.startswith("through:") else line for line in text.splitlines()) + "\n")
-    (answer,) = answers("vllm", "0.22.1", PINS["0.22.1"], "9.0", [Case(DENSE, "enforce", STAGES)], tmp_path, FUSION_POLICY_PACK=str(tmp_path / "pack"))
-    assert fused(answer) is True
-    assert "vLLM 0.22.1 was not read" in answer.output
+@pytest.mark.parametrize(("mode", "starts"), [("advise", True), ("enforce", True), ("fail", False)])
+def test_a_pack_that_cannot_be_used(tmp_path: Any, mode: str, starts: bool) -> None:
+    (tmp_path / "pack").mkdir()
+    (answer,) = answers("vllm", "0.22.1", PINS["0.22.1"], "9.0", [Case(DENSE, mode, STAGES)], tmp_path, FUSION_POLICY_PACK=str(tmp_path / "pack"))
+    assert ("pass_config" in answer.result) is starts
+    assert "the folder has no pack.yaml" in answer.output

@@ -22,8 +22,10 @@ sys.path[:] = [str(RELEASES / f"vllm-{version}"), str(RELEASES / f"flashinfer-py
 EXTENSIONS = ("vllm._C", "vllm._moe_C", "vllm._C_stable_libtorch", "vllm._moe_C_stable_libtorch", "vllm._qutlass_C", "vllm.cumem_allocator")
 for name in EXTENSIONS:
     sys.modules[name] = types.ModuleType(name)
-if importlib.util.find_spec("xgrammar") is None:
-    sys.modules["xgrammar"] = types.ModuleType("xgrammar")
+place = importlib.util.spec_from_file_location("stand_ins", Path(__file__).with_name("stand_ins.py"))
+stand_ins = importlib.util.module_from_spec(place)
+place.loader.exec_module(stand_ins)
+stand_ins.install(("xgrammar",))
 
 import torch  # noqa: E402
 
@@ -115,15 +117,12 @@ registry._LazyRegisteredModel.inspect_model_cls = lambda self: registry._ModelIn
     **{field.name: KNOWN.get(field.name, False) for field in dataclasses.fields(registry._ModelInfo)}
 )
 
+import vllm.config.parallel as parallel  # noqa: E402
 import vllm.plugins  # noqa: E402
 from vllm.engine.arg_utils import EngineArgs  # noqa: E402
 
-try:
-    import vllm.utils.torch_utils as torch_utils
-
-    torch_utils.cuda_device_count_stateless = lambda: 8
-except ImportError:
-    pass
+if hasattr(parallel, "cuda_device_count_stateless"):
+    parallel.cuda_device_count_stateless = lambda: 8
 NAMES = ("fuse_allreduce_rms", "fuse_norm_quant", "fuse_act_quant", "enable_fi_allreduce_fusion")
 for number, case in enumerate(json.loads(cases)):
     print(f"CASE {number}", flush=True)

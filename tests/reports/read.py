@@ -188,7 +188,5 @@ def _aiter(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
 
 
 READINGS: dict[str, Callable[[Any, Mapping[str, Any], list[str]], Any]] = {
-    name[1:]: function
-    for name, function in dict(globals()).items()
-    if name.startswith("_") and callable(function) and name not in ("_read", "_hashable")
+    name[1:]: function for name, function in dict(globals()).items() if name.startswith("_") and callable(function) and name not in ("_read", "_hashable")
 }

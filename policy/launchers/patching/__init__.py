@@ -92,7 +92,9 @@ def _step(text: str, name: str, number: int, wanted: Sequence[Wanted], flags: tu
     raise PatchProblem(f"no place in the file that is known takes the setting and leaves everything else as it is{shared}; {by_hand(flags)}")
 
 
-def _texts(text: str, name: str, found: Found, launch: FoundLaunch, one: Wanted, flags: tuple[Change, ...], new: Mapping[str, str], reasons: list[str]) -> Iterator[str]:
+def _texts(
+    text: str, name: str, found: Found, launch: FoundLaunch, one: Wanted, flags: tuple[Change, ...], new: Mapping[str, str], reasons: list[str]
+) -> Iterator[str]:
     """Every way of writing the change, the best first. Those that cannot be written leave their reason."""
     documents = documents_in(text, name)
     if new:
@@ -156,7 +158,7 @@ def _of_launch(old: FoundLaunch, now: FoundLaunch, one: Wanted, flags: Sequence[
     if one.engine not in READERS:
         return "" if _words(old) == _words(now) else "the change would touch the command"
     before, after = read_both(old.engine, one.version, (_words(old), old.files), (_words(now), now.files))
-    arrived = [change for change in one.flags if change not in flags and (held := after.get(change.path)) is not None and held.value == change.value]
+    arrived = [change for change in one.flags if change not in flags and (setting := after.get(change.path)) is not None and setting.value == change.value]
     lost = [sum(notice.kind in LOST_KINDS for notice in settings.notices) for settings in (before, after)]
     if lost[1] > lost[0]:
         return next(notice.message for notice in after.notices if notice.kind in LOST_KINDS)

@@ -26,9 +26,9 @@ def json_patch(old: Any, new: Any, path: str = "") -> list[dict[str, Any]]:
 
 def _list_patch(old: list[Any], new: list[Any], path: str) -> list[dict[str, Any]]:
     """From the end to the start, so that the numbers of the elements before stay as they are."""
-    keys = [[json.dumps(one, sort_keys=True, default=str) for one in values] for values in (old, new)]
+    before, after = ([json.dumps(one, sort_keys=True, default=str) for one in values] for values in (old, new))
     operations: list[dict[str, Any]] = []
-    for kind, first, last, start, stop in reversed(difflib.SequenceMatcher(None, *keys, autojunk=False).get_opcodes()):
+    for kind, first, last, start, stop in reversed(difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()):
         if kind == "equal":
             continue
         shared = min(last - first, stop - start)

@@ -93,7 +93,12 @@ def _in_container(edits: Edits, documents: Sequence[Node], found: FoundLaunch, v
         inside = any(mapping.line <= line <= _end(mapping) for line in lines)
         if not inside or not keys & _CONTAINER[0] or not keys & _CONTAINER[1]:
             continue
-        compose = "build" in keys or "entrypoint" in keys or "environment" in keys or "services" in (documents[0].value if documents and documents[0].kind == "mapping" else {})
+        compose = (
+            "build" in keys
+            or "entrypoint" in keys
+            or "environment" in keys
+            or "services" in (documents[0].value if documents and documents[0].kind == "mapping" else {})
+        )
         key = "environment" if compose else "env"
         held = mapping.at(key)
         if held is None:

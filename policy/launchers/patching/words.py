@@ -97,7 +97,7 @@ def _bodies(text: str, quote: str) -> list[str]:
 
 def _later(line: str, column: int, text: str) -> list[int]:
     """Further places of the text in the line, where the place given is that of something around it."""
-    found = []
+    found: list[int] = []
     start = line.find(text, column) if text else -1
     while start >= 0:
         found.extend((start - 1, start) if start else (start,))

@@ -20,6 +20,7 @@ from policy.launchers.machine import machine_facts
 from policy.load import read_pack
 from policy.origin import Origin
 from policy.pack import Pack, Product
+from policy.problems import PolicyError
 from policy.versions import shown
 
 MODE_VARIABLE = "FUSION_POLICY_MODE"
@@ -79,17 +80,29 @@ def report(engine: str, version: str, state: str) -> None:
             logger.warning("fusion-policy: the report at %s cannot be written: %s", path, error)
 
 
-def the_pack() -> Pack:
-    """The pack of `FUSION_POLICY_PACK`, or the one that comes with the package."""
-    return read_pack(os.environ.get(PACK_VARIABLE) or None)
+def the_pack() -> Pack | None:
+    """The pack of `FUSION_POLICY_PACK`, or the one that comes with the package. One that cannot be used is said, and stops
+    a launch only where the mode is fail."""
+    try:
+        return read_pack(os.environ.get(PACK_VARIABLE) or None)
+    except PolicyError as error:
+        if mode() == "fail":
+            raise
+        logger.error("fusion-policy: the pack cannot be used, nothing is done: %s", error)
+        return None
 
 
-def supported(pack: Pack, name: str, title: str, version: str) -> Product | None:
+def supported(pack: Pack | None, name: str, title: str, version: str) -> Product | None:
     """The engine, where the release is one whose gates were read; else that is said, and the plug-in does nothing."""
+    if pack is None:
+        report(name, version, "no pack")
+        return None
     product = pack.engine(name)
     if product is not None and _was_read(pack, product, version):
         return product
-    read = f" ({shown(product.releases[0])} to {shown(product.through)} were)" if product is not None and product.releases and product.through is not None else ""
+    read = (
+        f" ({shown(product.releases[0])} to {shown(product.through)} were)" if product is not None and product.releases and product.through is not None else ""
+    )
     logger.warning("fusion-policy: %s %s was not read%s; nothing is done", title, version, read)
     report(name, version, "unsupported")
     return None

@@ -33,7 +33,7 @@ def register() -> None:
     version = _version()
     pack = the_pack()
     product = supported(pack, ENGINE, "SGLang", version)
-    if product is None:
+    if pack is None or product is None:
         return
     from sglang.srt.server_args import ServerArgs
 
@@ -72,7 +72,12 @@ def _wrapped(original: Callable[[Any], None], pack: Pack, product: Product, vers
             before = _before(self, decision.fusion, fields, variables)
             after = {**before, **fields, **variables} if fields or variables else before
             log_decision("SGLang", version, chosen, decision, before, after)
-        _apply(self, chosen, {name: value for _, (fields, _) in changes for name, value in fields.items()}, {name: value for _, (_, held) in changes for name, value in held.items()})
+        _apply(
+            self,
+            chosen,
+            {name: value for _, (fields, _) in changes for name, value in fields.items()},
+            {name: value for _, (_, held) in changes for name, value in held.items()},
+        )
 
     setattr(resolve, _WRAPPED, True)
     return resolve

@@ -30,7 +30,7 @@ def register() -> None:
     version = _version()
     pack = the_pack()
     product = supported(pack, ENGINE, "vLLM", version)
-    if product is None:
+    if pack is None or product is None:
         return
     from vllm.engine.arg_utils import EngineArgs
 
