@@ -24,11 +24,12 @@ __all__ = ["Decision", "Launch", "Pack", "PolicyError", "__version__", "decide",
 _HOMES = {"Decision": "policy.decision", "Pack": "policy.pack", "PolicyError": "policy.problems", "Launch": "policy.typed"}
 
 
-def read_pack(folder: str | None = None) -> Pack:
-    """The pack in `folder`, or the one that comes with the package. Raises `PolicyError` with every problem."""
-    from policy.load import read_pack as read
+def read_pack(folder: str | None = None, added: Sequence[str] = ()) -> Pack:
+    """The pack in `folder`, or the one that comes with the package with those that installed packages add to it, and the
+    packs in the folders `added`. Raises `PolicyError` with every problem."""
+    from policy.private_packs import read_packs
 
-    return read(folder)
+    return read_packs(folder, added)
 
 
 def decide(

@@ -27,7 +27,7 @@ class Report:
 def check(pack: Pack, sources: Sequence[YamlSource]) -> Report:
     """Every mistake of a pack that loads."""
     report = Report()
-    by_file = {source.file: source for source in sources}
+    by_file = {source.place(()).file: source for source in sources}
     for rule in pack.rules.values():
         source = by_file[rule.place.file]
         report.problems.extend(_rule_problems(rule, source))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
@@ -56,6 +57,27 @@ def shipped_file() -> FilePath:
 
 def load_compiled(root: FilePath, digest: str) -> Pack | None:
     """The pack from its compiled form, or None where there is none of this digest."""
+    for data in _compiled_data(digest):
+        try:
+            sources: list[Source] = [CompiledSource(*parts) for parts in data["sources"]]
+            return build(sources, data["name"], data["version"], digest, str(root))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            continue
+    return None
+
+
+def compiled_sources(digest: str) -> list[Source] | None:
+    """The files of a compiled pack, or None where there is none of this digest."""
+    for data in _compiled_data(digest):
+        try:
+            return [CompiledSource(*parts) for parts in data["sources"]]
+        except (LookupError, TypeError):
+            continue
+    return None
+
+
+def _compiled_data(digest: str) -> Iterator[Any]:
+    """The compiled forms of this digest, the one that comes with the package first."""
     shipped = () if os.environ.get("FUSION_POLICY_NO_SHIPPED_PACK") else (shipped_file(),)
     for file in (*shipped, cache_folder() / f"{digest}.json"):
         try:
@@ -64,11 +86,9 @@ def load_compiled(root: FilePath, digest: str) -> Pack | None:
                 if head.rstrip() != header(digest):
                     continue
                 data = json.loads(stream.read())
-            sources: list[Source] = [CompiledSource(*parts) for parts in data["sources"]]
-            return build(sources, data["name"], data["version"], digest, str(root))
-        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        except (OSError, ValueError):
             continue
-    return None
+        yield data
 
 
 def header(digest: str) -> str:

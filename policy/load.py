@@ -166,7 +166,7 @@ def build_checked(sources: list[YamlSource], digest: str, root: FilePath) -> Pac
 def _built(sources: list[YamlSource], name: str, version: str, digest: str, root: FilePath) -> Pack:
     typed: list[Source] = list(sources)
     try:
-        return build(typed, name, version, digest, str(root), _rule_is_shaped)
+        return build(typed, name, version, digest, str(root), rule_is_shaped)
     except RecursionError:
         raise PackError([Problem("conditions name each other through too many others", Span(shown_path(root)), "name fewer in a row")]) from None
 
@@ -216,7 +216,7 @@ def _no_file(path: FilePath) -> str:
     return "this is a link to nothing" if path.is_symlink() else "this is no file"
 
 
-def _rule_is_shaped(source: Source, path: Path, fields: Mapping[str, Any]) -> bool:
+def rule_is_shaped(source: Source, path: Path, fields: Mapping[str, Any]) -> bool:
     """Whether a rule that a table makes has the shape of a rule; where not, the source has the problems."""
     from pydantic import ValidationError
 

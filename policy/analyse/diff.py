@@ -16,7 +16,8 @@ from typing import Any
 
 from policy.analyse.boxes import Box, TooWideError, meet, merged, outside
 from policy.analyse.cells import words
-from policy.analyse.feasible import Feasible, concrete, declare, written
+from policy.analyse.concrete import concrete, written
+from policy.analyse.feasible import Feasible, declare
 from policy.analyse.outcomes import can_be_on, is_never_on
 from policy.analyse.outlook import Inheriting
 from policy.analyse.relevant import required
@@ -200,8 +201,7 @@ class _Search:
         if not by_part:
             return []
         self.sides = [On(self.compared, side, self.fusion, self.posture) for side in (self.compared.old, self.compared.new)]
-        pinned = {name for side in self.sides for name in side.side.pinned}
-        self.open = {name: full for name, full in self.space.full.items() if full & (full - 1) and name not in pinned and not self.feasible.bases(name)}
+        self.pinned = {name for side in self.sides for name in side.side.pinned}
         changes: dict[tuple[str, str, str, str, str], Change] = {}
         for number, (part, boxes) in enumerate(by_part.items()):
             for box in merged(boxes, self.space.full):
@@ -223,7 +223,7 @@ class _Search:
                 self.unexamined += 1
                 return
             narrowed = self.feasible.narrowed(candidate)
-            found = concrete(self.feasible, self._ordinary(narrowed)) if narrowed is not None else None
+            found = concrete(self.feasible, self.feasible.filled(narrowed, self.pinned)) if narrowed is not None else None
             if found is None:
                 continue
             facts = written(found)
@@ -248,18 +248,6 @@ class _Search:
     def _outcome(self, facts: Mapping[str, Any]) -> tuple[Outcome, Outcome]:
         before, after = (Outcome.of(side.decision(facts)) for side in self.sides)
         return before, after
-
-    def _ordinary(self, box: Box) -> Box:
-        """The box with every other fact at its ordinary value, so that both sides can decide a launch of it."""
-        usual = {name: self.feasible.bits(name, full)[0] for name, full in self.open.items() if name not in box}
-        whole = {**box, **usual}
-        if self.feasible.narrowed(whole, sure=False) is not None:
-            return whole
-        whole = dict(box)
-        for name, bit in usual.items():
-            if self.feasible.narrowed({**whole, name: bit}, sure=False) is not None:
-                whole[name] = bit
-        return whole
 
     def _smallest(self, facts: dict[str, Any], outcome: tuple[Outcome, Outcome]) -> dict[str, Any]:
         """The launch without the facts that the outcomes do not need; many are dropped at once as long as that works."""

@@ -12,8 +12,9 @@ from typing import Any
 
 from policy.analyse.boxes import Box, TooWideError, meet, outside
 from policy.analyse.cells import MOST_NAMES, representatives
+from policy.analyse.concrete import known_values, written
 from policy.analyse.difference import difference
-from policy.analyse.feasible import exactly, known_values, written
+from policy.analyse.lookup import exactly
 from policy.analyse.lowering import PROBED
 from policy.analyse.space import Space
 from policy.analyse.tree import Place, atoms_with_places

@@ -14,8 +14,8 @@ from time import process_time
 from typing import Any
 
 from policy.analyse.boxes import Box, TooWideError, meet, outside
+from policy.analyse.concrete import launch_of
 from policy.analyse.explore import Explorer, Node
-from policy.analyse.feasible import launch_of
 from policy.analyse.invariants import ANSWERS, Answer, Clause, Invariant
 from policy.analyse.lowering import PROBED, TABULATED
 from policy.analyse.outcomes import requested
@@ -257,17 +257,11 @@ class _Search:
 
     def _full_witness(self, box: Box) -> dict[str, Any] | None:
         """A launch of the box in which every fact is stated, ordinarily where the box leaves a choice."""
-        feasible, space = self.analysis.feasible, self.analysis.space
+        feasible = self.analysis.feasible
         narrowed = feasible.narrowed(box)
         if narrowed is None:
             return None
-        whole = dict(narrowed)
-        for name, full in space.full.items():
-            if name not in whole and full & (full - 1) and not feasible.bases(name):
-                tried = {**whole, name: feasible.bits(name, full)[0]}
-                if feasible.narrowed(tried) is not None:
-                    whole = tried
-        return self.analysis.witness(whole)
+        return self.analysis.witness(feasible.filled(narrowed))
 
     def _decision(self, facts: Mapping[str, Any]) -> Decision:
         return evaluate(self.pack, launch_of(self.analysis.space, facts), self.posture, (self.fusion.id,))[self.fusion.id]

@@ -8,7 +8,8 @@ from typing import Any
 
 from policy.analyse.boxes import Box, disjoint, leftovers, merged
 from policy.analyse.cells import test_words, words
-from policy.analyse.feasible import Feasible, concrete, declare, known_values, written
+from policy.analyse.concrete import concrete, known_values, written
+from policy.analyse.feasible import Feasible, declare
 from policy.analyse.lowering import TABULATED
 from policy.analyse.space import Space
 from policy.conditions import All, AnyOf, Atom, Condition, Not, SetTest
@@ -40,15 +41,18 @@ class Region:
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """Every region of one question. `traits` says whether traits were taken from the tables or left free."""
+    """Every region of one question. `traits` says whether traits were taken from the tables or left free; `complete` is
+    False where there are more than were asked for."""
 
     subject: str
     regions: tuple[Region, ...]
     traits: str
+    complete: bool = True
 
     def as_json(self, pack: Pack) -> dict[str, Any]:
         """The stable keys of an answer."""
-        return {"subject": self.subject, "traits": self.traits, "regions": [region.as_json(pack) for region in self.regions]}
+        found = [region.as_json(pack) for region in self.regions]
+        return {"subject": self.subject, "traits": self.traits, "complete": self.complete, "regions": found}
 
 
 @dataclass(slots=True)
@@ -164,6 +168,8 @@ def render(pack: Pack, found: Regions) -> str:
         lines.extend(f"       {line}" for line in region.lines(pack))
         if not region.facts:
             lines.append("       for every launch")
+    if not found.complete:
+        lines.append("  and more, which were not listed")
     return "\n".join(lines)
 
 

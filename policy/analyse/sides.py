@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from policy.analyse.boxes import Box, leftovers, without_inner
-from policy.analyse.feasible import exactly
+from policy.analyse.lookup import exactly
 from policy.analyse.lowering import TABULATED, Literal, Lowering, literals
 from policy.analyse.outcomes import can_be_on, gate_is, is_never_on, requested
 from policy.analyse.regions import gate_condition

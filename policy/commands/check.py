@@ -9,6 +9,8 @@ from pathlib import Path
 from policy.analyse.report import PackReport, render
 from policy.commands import common
 from policy.pack import Pack
+from policy.private_packs import joined
+from policy.problems import UsageError
 
 EXAMPLE = "policy check rules"
 
@@ -19,6 +21,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quick", action="store_true", help="only load it, look for plain mistakes and run the cases; prove nothing")
     parser.add_argument("--gaps", action="store_true", help="also list releases and traits that nobody read")
     parser.add_argument("--compile", metavar="FILE", nargs="?", const="", help="write the compiled form of the pack (default: beside the package)")
+    parser.add_argument("--add-pack", metavar="DIR", action="append", default=[], help="check a pack of your own together with it; may be repeated")
     parser.set_defaults(pack=None)
 
 
@@ -26,13 +29,19 @@ def run(options: argparse.Namespace) -> int:
     """Report every mistake; exit 1 where there is one, 2 where the pack cannot be loaded."""
     from policy.check import check
     from policy.compiled import compiled_text, shipped_file
-    from policy.load import be_folder, build_checked, default_folder, digest_of, pack_files, read_sources
+    from policy.load import YamlSource, be_folder, build_checked, default_folder, digest_of, pack_files, read_sources
 
     root = Path(options.folder) if options.folder else default_folder()
     be_folder(root)
-    files = pack_files(root)
-    sources = read_sources(root, files)
-    pack = build_checked(sources, digest_of(root, files), root)
+    if options.add_pack:
+        if options.compile is not None:
+            raise UsageError("only a pack by itself is compiled", "leave `--add-pack` out", "--compile")
+        pack, held = joined(root, [Path(one) for one in options.add_pack], compiled=False)
+        sources = [source for source in held if isinstance(source, YamlSource)]
+    else:
+        files = pack_files(root)
+        sources = read_sources(root, files)
+        pack = build_checked(sources, digest_of(root, files), root)
     report = check(pack, sources)
     deep = None if options.quick or report.problems else _deep(pack)
     problems = [*report.problems, *(deep.problems(pack) if deep is not None else [])]

@@ -13,8 +13,8 @@ from policy.explain import Paint, colour_paint, plain_paint, wants_colour
 from policy.launchers.found import LOST_KINDS
 from policy.launchers.inputs import Request, contradictions, launches, with_notices
 from policy.launchers.read import ReadLaunch
-from policy.load import read_pack
 from policy.pack import Pack, did_you_mean
+from policy.private_packs import added_by_environment, read_packs
 from policy.problems import LaunchError, UsageError
 
 FAIL_ON = ("conflict", "hazard", "missed", "undetermined", "warning", "lost-setting", "refused")
@@ -22,8 +22,9 @@ OK, FINDING, USAGE, UNDECIDED = 0, 1, 2, 3
 
 
 def add_pack(parser: argparse.ArgumentParser) -> None:
-    """`--pack DIR`."""
+    """`--pack DIR` and `--add-pack DIR`."""
     parser.add_argument("--pack", metavar="DIR", help="use the pack in DIR instead of the one that comes with the package")
+    parser.add_argument("--add-pack", metavar="DIR", action="append", default=[], help="add a pack of your own, whose rules can only narrow; may be repeated")
 
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +64,7 @@ def add_decision(parser: argparse.ArgumentParser) -> None:
 
 def load(options: argparse.Namespace, compiled: bool = True) -> Pack:
     """The pack the options name; `compiled=False` where every fact that a condition names has to be known."""
-    return read_pack(options.pack, compiled)
+    return read_packs(options.pack, [*options.add_pack, *added_by_environment()], compiled)
 
 
 def split_words(pack: Pack, words: Sequence[str]) -> tuple[list[str], list[str]]:

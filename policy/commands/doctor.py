@@ -15,11 +15,15 @@ from policy.evaluate import Evaluation
 from policy.launch import Facts
 from policy.launchers.found import FoundLaunch
 from policy.launchers.installed import PLUGIN_GROUPS, installed_versions
+from policy.launchers.plugins.groups import NAME, group_of
 from policy.launchers.read import read_launch
-from policy.pack import Pack
+from policy.launchers.resolve import MODE_VARIABLE, MODES
+from policy.pack import Pack, did_you_mean
+from policy.versions import shown
 
 EXAMPLE = "policy doctor"
-NAME = "fusion_policy"
+#: Facts that decide most often and that a machine may not tell.
+ASKED = ("device.compute_capability", "device.interconnect", "device.multicast", "packages.flashinfer-python")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -60,40 +64,39 @@ def checks(pack: Pack) -> Iterator[Check]:
 
 
 def _shadow() -> Iterator[Check]:
+    """A module of the same name that the engine's processes would find first: on the path, or where they are started."""
     here = Path(__file__).resolve().parents[1]
-    for folder in sys.path:
-        for candidate in (Path(folder or ".") / "policy.py", Path(folder or ".") / "policy" / "__init__.py"):
-            if candidate.is_file() and candidate.resolve().parent != here:
-                yield False, f"the module {candidate} has the name of this package", "rename it, or set PYTHONSAFEPATH=1 for the engine's processes"
-                return
-    yield True, f"`policy` is {here}", ""
+    started = [] if os.environ.get("PYTHONSAFEPATH") else ["."]
+    candidates = (Path(folder or ".") / name for folder in (*started, *sys.path) for name in ("policy/__init__.py", "policy.py"))
+    first = next((candidate for candidate in candidates if candidate.is_file()), None)
+    if first is None or first.resolve().parent == here:
+        yield True, f"`policy` is {here}", ""
+    else:
+        yield False, f"the module {first} has the name of this package", "rename it, or set PYTHONSAFEPATH=1 for the engine's processes"
 
 
 def _plugin(engine: str, title: str, version: str) -> Iterator[Check]:
-    group, variable = PLUGIN_GROUPS.get(engine, ("", ""))
-    if not group:
+    group = group_of(engine, version)
+    if group is None:
+        yield None, f"{title} {version} loads no plug-ins", "start it with `policy exec -- COMMAND`, which writes what is decided into the command"
         return
-    offered = [point for point in importlib.metadata.entry_points(group=group) if point.name == NAME]
-    yield (
-        bool(offered),
-        f"{title} {version}: the plug-in is {'installed' if offered else 'not installed'} in this environment",
-        "python -m pip install fusion-policy, with the engine's own Python",
-    )
-    listed = os.environ.get(variable)
+    offered = [point for point in importlib.metadata.entry_points(group=group.group) if point.name == NAME]
+    there = "installed" if offered else "not installed"
+    yield bool(offered), f"{title} {version}: the plug-in is {there} in this environment", "python -m pip install fusion-policy, with the engine's own Python"
+    listed = os.environ.get(group.variable)
     if listed is not None and NAME not in [name.strip() for name in listed.split(",")]:
-        yield False, f"{variable}={listed} hides the plug-in", f"export {variable}={listed + ',' if listed else ''}{NAME}"
+        yield False, f"{group.variable}={listed} hides the plug-in", f"export {group.variable}={listed + ',' if listed else ''}{NAME}"
     if offered:
         try:
             offered[0].load()
             yield True, f"{title} can load the plug-in", ""
         except Exception as error:
             yield False, f"{title} cannot load the plug-in: {error}", "engines log such errors and go on without it"
-    mode = os.environ.get("FUSION_POLICY_MODE")
-    yield (
-        (True if mode else None),
-        f"FUSION_POLICY_MODE is {mode or 'not set: the plug-in does nothing'}",
-        "export FUSION_POLICY_MODE=enforce (or advise, fail)",
-    )
+    mode = os.environ.get(MODE_VARIABLE)
+    if mode and mode not in MODES:
+        yield False, f"{MODE_VARIABLE}={mode} is none of {', '.join(MODES)}", did_you_mean(mode, MODES) or f"export {MODE_VARIABLE}=enforce"
+    else:
+        yield (True if mode else None), f"{MODE_VARIABLE} is {mode or 'not set: the plug-in does nothing'}", f"export {MODE_VARIABLE}=enforce (or advise, fail)"
 
 
 def _launch(pack: Pack, engine: str, title: str, version: str) -> Iterator[Check]:
@@ -129,12 +132,8 @@ def _known(pack: Pack, facts: Facts, name: str) -> bool:
 
 
 def _compiler() -> Iterator[Check]:
-    versions = installed_versions()
-    prebuilt = "flashinfer-jit-cache" in versions
+    prebuilt = "flashinfer-jit-cache" in installed_versions()
     for program in ("nvcc", "ninja"):
-        there = shutil.which(program) or (program == "nvcc" and (Path("/usr/local/cuda/bin/nvcc").is_file()))
-        yield (
-            (True if there else None if prebuilt else False),
-            f"{program} is {'there' if there else 'not found'}" + (" (kernels are prebuilt)" if prebuilt and not there else ""),
-            "install it, or flashinfer-jit-cache: without it FlashInfer compiles nothing",
-        )
+        there = shutil.which(program) or (program == "nvcc" and Path("/usr/local/cuda/bin/nvcc").is_file())
+        text = f"{program} is {'there' if there else 'not found'}" + (" (kernels are prebuilt)" if prebuilt and not there else "")
+        yield (True if there else None if prebuilt else False), text, "install it, or flashinfer-jit-cache: without it FlashInfer compiles nothing"

@@ -8,15 +8,16 @@ from typing import Any
 import pytest
 
 from policy.analyse.cells import cells, representatives
-from policy.analyse.feasible import launch_of, written
+from policy.analyse.concrete import launch_of, written
 from policy.analyse.lowering import PROBED
 from policy.analyse.outcomes import gate_is
 from policy.analyse.regions import Analysis, Region, Regions, of_gate, of_named, of_rule, render
 from policy.analyse.relevant import inputs_of
+from policy.analyse.states import of_on
 from policy.conditions import Condition
 from policy.derive import DERIVED
 from policy.engine_outcome import outcome_of
-from policy.evaluate import Evaluation
+from policy.evaluate import Evaluation, evaluate
 from policy.launch import Facts, Launch
 from policy.pack import TRAIT_PREFIX
 from tests.analyse.launches import pack
@@ -115,6 +116,39 @@ def test_a_gate_is_on_where_its_regions_say() -> None:
         state = outcome_of(Evaluation(held, "safe"), pack().fusions["allreduce_rms"], ()).state
         said = truth_of(found, held)
         assert (state == "on") == (said is True), (written(facts), state, said)
+
+
+@pytest.mark.parametrize("name", ["norm_quant", "symm_mem_allreduce", "allreduce_rms"])
+def test_a_fusion_is_on_where_its_regions_say(name: str) -> None:
+    fusion = pack().fusions[name]
+    found = of_on(pack(), fusion, most=12)
+    assert found.regions
+    assert not found.complete or len(found.regions) < 12
+    assert any(region.truth for region in found.regions)
+    for region in found.regions:
+        assert region.witness is not None
+        decision = evaluate(pack(), Launch.of(pack(), region.witness), "safe", (name,))[name]
+        if region.truth:
+            assert decision.state == "on"
+
+
+def test_no_random_launch_is_on_outside_the_regions_of_on() -> None:
+    fusion = pack().fusions["norm_quant"]
+    found = of_on(pack(), fusion, most=10_000)
+    assert found.complete
+    on = 0
+    for facts in some_launches(
+        [fusion.wanted, *(plan.call for plan in fusion.plans), *(need for plan in fusion.plans for need in plan.needs)], random.Random(3), 150
+    ):
+        given = Launch.of(pack(), written({**facts, "engine.name": "vllm", "engine.version": "0.28.0", "request.norm_quant": "on"}))
+        if evaluate(pack(), given, "safe", ("norm_quant",))["norm_quant"].state == "on":
+            on += 1
+            assert any(_meets(region, Facts(pack(), given)) for region in found.regions), facts
+    assert on
+
+
+def _meets(region: Region, facts: Facts) -> bool:
+    return all(not facts.values(name).outside(values) for name, values in region.facts.items())  # type: ignore[arg-type]
 
 
 def test_regions_are_printed_with_the_releases_they_contain() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from policy.analyse.boxes import outside
 from policy.analyse.cells import representatives
-from policy.analyse.feasible import exactly
 from policy.analyse.generated import Point
 from policy.analyse.invariants import parse_invariant
+from policy.analyse.lookup import exactly
 from policy.analyse.lowering import PROBED
 from policy.analyse.prove import PROVED, REFUTED, prove
 from policy.analyse.space import Space

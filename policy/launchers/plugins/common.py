@@ -17,9 +17,9 @@ from policy.launchers.child import REPORT_VARIABLE
 from policy.launchers.inputs import state_facts_file
 from policy.launchers.installed import flashinfer_traits, installed_versions
 from policy.launchers.machine import machine_facts
-from policy.load import read_pack
 from policy.origin import Origin
 from policy.pack import Pack, Product
+from policy.private_packs import added_by_environment, read_packs
 from policy.problems import PolicyError
 from policy.versions import shown
 
@@ -81,10 +81,10 @@ def report(engine: str, version: str, state: str) -> None:
 
 
 def the_pack() -> Pack | None:
-    """The pack of `FUSION_POLICY_PACK`, or the one that comes with the package. One that cannot be used is said, and stops
+    """The pack of `FUSION_POLICY_PACK`, or the one that comes with the package, with those that are added to it. One that cannot be used is said, and stops
     a launch only where the mode is fail."""
     try:
-        return read_pack(os.environ.get(PACK_VARIABLE) or None)
+        return read_packs(os.environ.get(PACK_VARIABLE) or None, added_by_environment())
     except PolicyError as error:
         if mode() == "fail":
             raise
