@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -30,41 +31,58 @@ class Reported:
     line: int = 0
     fusion: str = ""
     waived: bool = False
+    wants: tuple[str, ...] = ()  # of an undetermined launch: the facts that would decide, the most telling first
 
 
 def reported(verdict: Verdict, launch: str, place: tuple[str, int]) -> list[Reported]:
     """The findings of one verdict, the worst kinds first."""
     file, line = place
-    found = [_of_launch(one, launch, place) for one in verdict.launch.findings if one.effect != "note"]
+    found = [of_launch(one, launch, place) for one in verdict.launch.findings if one.effect != "note"]
     open_ = [decision for decision in verdict.decisions if _kind(decision) == "undetermined"]
     if open_:
         facts = Counter(name for decision in open_ for name in decision.unknown_facts)
-        message = (
-            f"{len(open_)} fusions are undetermined"
-            + (f", for want of {', '.join(name for name, _ in facts.most_common(4))}" if facts else "")
-            + f": {', '.join(decision.fusion for decision in open_[:4])}"
-        )
-        found.append(Reported("undetermined", "undetermined", message + (", …" if len(open_) > 4 else ""), launch, file, line))
+        names = tuple(name for name, _ in facts.most_common())
+        wanting = f", for want of {', '.join(names[:4])}" if names else ""
+        which = ", ".join(decision.fusion for decision in open_[:4]) + (", …" if len(open_) > 4 else "")
+        message = f"{len(open_)} fusion{'s are' if len(open_) > 1 else ' is'} undetermined{wanting}: {which}"
+        found.append(Reported("undetermined", "undetermined", message, launch, file, line, wants=names))
     for decision in verdict.decisions:
         kind = _kind(decision)
         if kind is not None and kind != "undetermined":
             found.append(Reported(kind, decision.reason.id or decision.reason.kind, headline(decision), launch, file, line, decision.fusion))
-        found.extend(Reported("warning", one.id, f"{decision.fusion}: {one.title}", launch, file, line, decision.fusion) for one in decision.warnings)
+        found.extend(Reported("warning", one.id, about(decision, one), launch, file, line, decision.fusion) for one in decision.warnings)
     return sorted(dict.fromkeys(found), key=lambda one: (KINDS.index(one.kind), one.fusion, one.id))
 
 
+def about(decision: Decision, one: Because) -> str:
+    """A warning about a fusion, which it names."""
+    return one.title if one.title.startswith(decision.fusion) else f"{decision.fusion}: {one.title}"
+
+
 def _kind(decision: Decision) -> str | None:
+    """What kind of finding a decision is; None for none. One that comes out unfused does no harm, and one rank has nothing
+    to reduce, whatever was asked."""
     if decision.conflict:
-        return "conflict"
+        return None if decision.wanted is False else "conflict"
+    if decision.audit == "hazard" and decision.left_alone.built in ("unfused", "slower"):
+        return "warning"
     return decision.audit if decision.audit in ("hazard", "missed", "undetermined") else None
 
 
-def _of_launch(one: Because, launch: str, place: tuple[str, int]) -> Reported:
+#: How the title of a finding about the reading names its place: a place with what stands there, or a word of the command.
+_PLACES = (
+    re.compile(r"(?P<file>[^`]+?):(?P<line>\d+)(?::\d+)?(?: \(`.*?`\))?: (?P<message>.*)", re.DOTALL),
+    re.compile(r"(?:`.*?` )?argument \d+ \((?P<file>.+?):(?P<line>\d+)(?::\d+)?\): (?P<message>.*)", re.DOTALL),
+)
+
+
+def of_launch(one: Because, launch: str, place: tuple[str, int]) -> Reported:
+    """A finding about the launch as a whole, at the place that it names."""
     kind = "refused" if one.effect == "refuse" else "lost-setting" if one.id in LOST_KINDS else "warning"
-    where, _, message = one.title.partition(": ")
-    parts = where.split(" ")[0].split(":")
-    if message and len(parts) >= 2 and parts[1].isdigit():
-        return Reported(kind, one.id, message, launch, parts[0], int(parts[1]))
+    for pattern in _PLACES:
+        match = pattern.fullmatch(one.title)
+        if match is not None:
+            return Reported(kind, one.id, match["message"], launch, match["file"], int(match["line"]))
     return Reported(kind, one.id, one.title, launch, *place)
 
 

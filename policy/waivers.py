@@ -9,7 +9,7 @@ until = 2027-01-31
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,13 @@ FILES = ("policy.toml", "pyproject.toml")
 
 @dataclass(frozen=True, slots=True)
 class Waiver:
-    """One accepted finding: a rule's id or a notice's kind, why, and until when."""
+    """One accepted finding: a rule's id or a notice's kind, why, and until when; and where that is written."""
 
     id: str
     reason: str
     until: datetime.date
     file: str
+    line: int = 1
 
     def expired(self, today: datetime.date) -> bool:
         """Whether its last day is over."""
@@ -54,16 +55,23 @@ def read_waivers(file: Path) -> list[Waiver] | None:
         return None
     problems: list[Problem] = []
     waivers: list[Waiver] = []
-    entries = section["ignore"]
-    for number, entry in enumerate(entries if isinstance(entries, list) else [entries], 1):
+    entries = section["ignore"] if isinstance(section["ignore"], list) else [section["ignore"]]
+    for number, (entry, line) in enumerate(zip(entries, _lines(file, len(entries)), strict=True), 1):
         problem = _wrong(entry)
         if problem:
-            problems.append(Problem(f"waiver {number}: {problem}", Span(str(file)), "write `id`, `reason` and `until = 2027-01-31`"))
+            problems.append(Problem(f"waiver {number}: {problem}", Span(str(file), line), "write `id`, `reason` and `until = 2027-01-31`"))
         else:
-            waivers.append(Waiver(entry["id"], entry["reason"].strip(), _date(entry["until"]), str(file)))
+            waivers.append(Waiver(entry["id"], entry["reason"].strip(), _date(entry["until"]), str(file), line))
     if problems:
         raise LaunchError(problems)
     return waivers
+
+
+def _lines(file: Path, count: int) -> list[int]:
+    """The lines where the entries begin; 1 for those that are not written as tables of their own."""
+    text = file.read_text(encoding="utf-8")
+    found = [number for number, line in enumerate(text.splitlines(), 1) if re.match(r"\s*\[\[\s*[\w.\"' -]*ignore\s*\]\]", line)]
+    return found if len(found) == count else [1] * count
 
 
 def _wrong(entry: Any) -> str:
@@ -104,10 +112,3 @@ def _toml(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise LaunchError([Problem(f"this is no TOML: {str(error).lower()}", Span(str(file)))]) from None
-
-
-def split(ids: Iterable[str], waivers: Iterable[Waiver], today: datetime.date) -> tuple[set[str], list[Waiver]]:
-    """The ids that are waived today, and the waivers that have expired."""
-    listed = list(waivers)
-    active = {waiver.id for waiver in listed if not waiver.expired(today)}
-    return {one for one in ids if one in active}, [waiver for waiver in listed if waiver.expired(today)]

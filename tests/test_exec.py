@@ -226,6 +226,8 @@ class Terminal:
         self.master, other = pty.openpty()
 
         def lead() -> None:
+            # a runner that was itself started to outlive its terminal hands down that it is deaf to it
+            signal.signal(signal.SIGHUP, signal.SIG_DFL)
             os.setsid()
             fcntl.ioctl(other, termios.TIOCSCTTY, 0)
 

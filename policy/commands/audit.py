@@ -5,78 +5,108 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import sys
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from policy import __version__
 from policy.commands import common
 from policy.findings import KINDS, Reported, as_github, as_junit, as_sarif, reported
+from policy.launchers.found import OF_A_RELEASE
 from policy.launchers.read import ReadLaunch
+from policy.pack import Pack, did_you_mean
 from policy.problems import PolicyError
-from policy.waivers import find_waivers, split
+from policy.waivers import Waiver, find_waivers
 
 EXAMPLE = "policy audit deploy/ --device h200-sxm8 --fail-on hazard,lost-setting"
-SUFFIXES = (".yaml", ".yml", ".sh", ".bash", ".slurm", ".sbatch", ".jsonl", ".log")
+SUFFIXES = (".yaml", ".yml", ".json", ".sh", ".bash", ".slurm", ".sbatch", ".jsonl", ".log")
+FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
+#: What fails where nothing else is said.
+FAILING = "hazard,conflict,refused"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """The options of `policy audit`."""
-    parser.add_argument("files", nargs="*", metavar="FILE|DIR", help="files that hold launches; folders are searched for YAML, shell, JSONL and log files")
+    parser.add_argument("files", nargs="*", metavar="FILE|DIR", help="files that hold launches; folders are searched for YAML, JSON, shell and log files")
     common.add_inputs(parser)
     common.add_decision(parser)
     common.add_pack(parser)
     parser.set_defaults(posture="audit")
-    parser.add_argument("--format", choices=("text", "json", "sarif", "github", "junit", "markdown"), default="text")
+    parser.add_argument("--format", choices=FORMATS, default="text")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also list every undetermined launch, and the files that hold none")
+
+
+@dataclass(slots=True)
+class Audit:
+    """What was found: launches by their labels, findings, files that could not be read, and files without a launch."""
+
+    launches: list[str] = field(default_factory=list)
+    findings: list[Reported] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
 
 
 def run(options: argparse.Namespace) -> int:
     """Report every finding; the exit code follows `--fail-on` (default: hazard, conflict, refused), waivers taken out."""
-    if not options.fail_on:
-        options.fail_on = "hazard,conflict,refused"
+    options.fail_on = options.fail_on or FAILING
     failing = common.wanted_kinds(options)
     pack = common.load(options)
-    findings: list[Reported] = []
-    launches: list[str] = []
-    unread: list[str] = []
-    files = _files(options.files)
-    for number, name in enumerate(files or [None]):
-        if len(files) > 20 and sys.stderr.isatty():
+    audit = _read(pack, options)
+    audit.findings = _waived(audit.findings, list(_files(options.files)), pack)
+    shown = [one for one in audit.findings if one.kind != "undetermined" or options.verbose or "undetermined" in failing]
+    _print(options.format, audit, shown, failing, pack)
+    for line in (*audit.unread, *(audit.empty if options.verbose else ())):
+        print(line, file=sys.stderr)
+    if audit.empty and not options.verbose:
+        print(f"{len(audit.empty)} files hold no launch that is known (-v lists them)", file=sys.stderr)
+    return common.FINDING if any(one.kind in failing and not one.waived for one in audit.findings) else common.OK
+
+
+def _read(pack: Pack, options: argparse.Namespace) -> Audit:
+    """Every launch of every file. A file that is named and cannot be read is a problem; one of a folder is counted."""
+    audit = Audit()
+    files = list(_files(options.files))
+    progress = len(files) > 20 and sys.stderr.isatty()
+    for number, name in enumerate(files or [None] if not options.files else files):
+        if progress:
             print(f"\r{number + 1}/{len(files)}", end="", file=sys.stderr, flush=True)
         try:
             read = common.read_inputs(pack, options, [name] if name else [])
         except PolicyError as error:
-            if len(files) <= 1 and (name is None or name in options.files):
+            if name is None or options.files == [name]:
                 raise
-            unread.extend(problem.render() for problem in error.problems)
+            target = audit.unread if name in options.files else audit.empty
+            target.append("\n".join(problem.render() for problem in error.problems))
             continue
         for position, one in enumerate(read):
             label = _label(one, name, position, len(read))
-            launches.append(label)
-            findings.extend(reported(common.decided(pack, one, options, None), label, _place(one, name)))
-    if len(files) > 20 and sys.stderr.isatty():
-        print("\r", end="", file=sys.stderr)
-    waivers = find_waivers(Path(files[0]).parent if files else Path("."))
-    waived, expired = split({one.id for one in findings}, waivers, datetime.date.today())
-    findings = [replace(one, waived=one.id in waived) for one in findings]
-    findings.extend(
-        Reported("warning", "expired-waiver", f"the waiver of {waiver.id} ran out on {waiver.until}: {waiver.reason}", "", waiver.file, 1) for waiver in expired
-    )
-    _print(options.format, findings, launches, failing, pack)
-    for line in unread:
-        print(line, file=sys.stderr)
-    if any(one.kind in failing and not one.waived for one in findings):
-        return common.FINDING
-    return common.OK
+            audit.launches.append(label)
+            audit.findings.extend(_about(pack, one, options, label, name))
+    if progress:
+        print("\r\033[K", end="", file=sys.stderr)
+    return audit
 
 
-def _files(names: list[str]) -> list[str]:
-    found: list[str] = []
+def _about(pack: Pack, read: ReadLaunch, options: argparse.Namespace, label: str, name: str | None) -> Iterator[Reported]:
+    """The findings of one launch; remarks that depend on the release say nothing where that is not known."""
+    assumed = read.settings is not None and read.settings.version is None
+    for one in reported(common.decided(pack, read, options, None), label, _place(read, name)):
+        if not (assumed and one.kind == "warning" and one.id in OF_A_RELEASE):
+            yield one
+
+
+def _files(names: Sequence[str]) -> Iterator[str]:
+    """The files of the names, folders searched without what is hidden in them."""
     for name in names:
-        path = Path(name)
-        found.extend(sorted(str(one) for one in path.rglob("*") if one.suffix in SUFFIXES and one.is_file()) if path.is_dir() else [name])
-    return found
+        if not Path(name).is_dir():
+            yield name
+            continue
+        for folder, inner, files in os.walk(name):
+            inner[:] = sorted(one for one in inner if not one.startswith(".") and one not in ("node_modules", "__pycache__"))
+            yield from (os.path.join(folder, file) for file in sorted(files) if file.endswith(SUFFIXES) and not file.startswith("."))
 
 
 def _label(read: ReadLaunch, name: str | None, position: int, count: int) -> str:
@@ -92,45 +122,74 @@ def _place(read: ReadLaunch, name: str | None) -> tuple[str, int]:
     return (name, line) if name and name != "-" else ("", 0)
 
 
-def _print(kind: str, findings: list[Reported], launches: list[str], failing: set[str], pack: object) -> None:
-    from policy.pack import Pack
+# --- waivers ---
 
-    assert isinstance(pack, Pack)
+
+def _waived(findings: Sequence[Reported], files: Sequence[str], pack: Pack) -> list[Reported]:
+    """The findings, those marked that the nearest waivers of their file accept today; waivers that are over or name nothing."""
+    today = datetime.date.today()
+    folders: dict[str, list[Waiver]] = {}
+
+    def nearest(file: str) -> list[Waiver]:
+        folder = os.path.dirname(file) or "."
+        if folder not in folders:
+            folders[folder] = find_waivers(Path(folder))
+        return folders[folder]
+
+    for file in files or [""]:
+        nearest(file)
+    marked = [replace(one, waived=any(waiver.id == one.id and not waiver.expired(today) for waiver in nearest(one.file))) for one in findings]
+    ids = {one.id for one in findings} | set(pack.rules)
+    for waiver in dict.fromkeys(waiver for waivers in folders.values() for waiver in waivers):
+        if waiver.expired(today):
+            message = f"the waiver of {waiver.id} ran out on {waiver.until}: {waiver.reason}"
+            marked.append(Reported("warning", "expired-waiver", message, "", waiver.file, waiver.line))
+        elif waiver.id not in ids:
+            near = did_you_mean(waiver.id, ids)
+            marked.append(Reported("warning", "unknown-waiver", f"the waiver names `{waiver.id}`, which was not found and is no rule{'; ' + near if near else ''}", "", waiver.file, waiver.line))
+    return marked
+
+
+# --- what is printed ---
+
+
+def _print(kind: str, audit: Audit, shown: Sequence[Reported], failing: set[str], pack: Pack) -> None:
     if kind == "sarif":
-        sys.stdout.write(as_sarif(findings, pack, __version__))
+        sys.stdout.write(as_sarif(shown, pack, __version__))
     elif kind == "github":
-        sys.stdout.write(as_github(findings))
+        sys.stdout.write(as_github(shown))
     elif kind == "junit":
-        sys.stdout.write(as_junit(findings, launches, failing))
+        sys.stdout.write(as_junit(shown, audit.launches, failing))
     elif kind == "json":
-        listed = [
-            {
-                "kind": one.kind,
-                "id": one.id,
-                "message": one.message,
-                "launch": one.launch,
-                "file": one.file,
-                "line": one.line,
-                "fusion": one.fusion,
-                "waived": one.waived,
-            }
-            for one in findings
-        ]
-        json.dump({"schema_version": 1, "launches": len(launches), "findings": listed}, sys.stdout, indent=1)
+        json.dump({"schema_version": 1, "launches": len(audit.launches), "findings": [_as_json(one) for one in audit.findings]}, sys.stdout, indent=1)
         print()
     elif kind == "markdown":
-        print(_summary(findings, launches) + "\n\n| kind | launch | finding |\n|---|---|---|")
-        for one in findings:
-            print(f"| {one.kind}{' (waived)' if one.waived else ''} | {one.launch} | {one.message} |".replace("<", "&lt;"))
+        print("\n".join(_markdown(audit, shown)))
     else:
-        for one in findings:
+        for one in shown:
             place = f"{one.file}:{one.line}: " if one.file else f"{one.launch}: " if one.launch else ""
             print(f"{place}{one.kind}{' (waived)' if one.waived else ''}: {one.message}")
-        print(_summary(findings, launches))
+        print("\n".join(_summary(audit)))
 
 
-def _summary(findings: list[Reported], launches: list[str]) -> str:
-    counts = Counter(one.kind for one in findings if not one.waived)
+def _as_json(one: Reported) -> dict[str, object]:
+    names = ("kind", "id", "message", "launch", "file", "line", "fusion", "waived")
+    return {name: getattr(one, name) for name in names}
+
+
+def _markdown(audit: Audit, shown: Iterable[Reported]) -> Iterator[str]:
+    yield from _summary(audit)
+    rows = [f"| {one.kind}{' (waived)' if one.waived else ''} | {one.launch or one.file} | {one.message.replace('|', '&#124;')} |".replace("<", "&lt;") for one in shown]
+    if rows:
+        yield from ("", "| kind | launch | finding |", "|---|---|---|", *rows)
+
+
+def _summary(audit: Audit) -> Iterator[str]:
+    """One line of counts, and one that says what would decide the undetermined launches."""
+    counts = Counter(one.kind for one in audit.findings if not one.waived)
     words = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind]) or "nothing found"
-    waived = sum(one.waived for one in findings)
-    return f"{len(launches)} launch{'es' if len(launches) != 1 else ''}: {words}" + (f"; {waived} waived" if waived else "")
+    waived = sum(one.waived for one in audit.findings)
+    yield f"{len(audit.launches)} launch{'es' if len(audit.launches) != 1 else ''}: {words}" + (f"; {waived} waived" if waived else "")
+    facts = Counter(name for one in audit.findings for name in one.wants)
+    if facts:
+        yield "undetermined for want of " + ", ".join(f"{name} ({count})" for name, count in facts.most_common(6)) + "; give them with --set, --device or --facts"

@@ -60,3 +60,5 @@ LOST_KINDS = frozenset(("lost-setting", "config-file-ignored", "false-dropped", 
 NOTE_KINDS = frozenset(("version-assumed", "nearest-catalogue"))
 #: Kinds of error that depend on the release, and say little where the release is not known.
 RELEASE_KINDS = frozenset(("unknown-flag", "flag-of-another-version", "ambiguous-flag", "unknown-key", "config-file-invalid", "invalid-value"))
+#: Kinds of remark that say something only where the release is known.
+OF_A_RELEASE = RELEASE_KINDS | {"deprecated-flag", "deprecated-key", "unknown-key-ignored"}
