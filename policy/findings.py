@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
-from xml.sax.saxutils import quoteattr
+from urllib.parse import quote
+from xml.sax.saxutils import escape, quoteattr
 
 from policy.decision import Because, Decision, Verdict
 from policy.explain import headline
@@ -108,18 +109,14 @@ def as_sarif(findings: Sequence[Reported], pack: Pack, version: str) -> str:
             "properties": {"kind": one.kind, "launch": one.launch},
         }
         if one.file:
-            result["locations"] = [{"physicalLocation": {"artifactLocation": {"uri": one.file.replace("\\", "/")}, "region": {"startLine": max(1, one.line)}}}]
+            place = {"artifactLocation": {"uri": quote(one.file.replace("\\", "/"))}, "region": {"startLine": max(1, one.line)}}
+            result["locations"] = [{"physicalLocation": place}]
         if one.waived:
             result["suppressions"] = [{"kind": "external"}]
         results.append(result)
-    driver = {"name": "fusion-policy", "version": version, "informationUri": "https://github.com/fusion-policy/fusion-policy", "rules": list(rules.values())}
-    return (
-        json.dumps(
-            {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]},
-            indent=1,
-        )
-        + "\n"
-    )
+    driver = {"name": "fusion-policy", "version": version, "rules": list(rules.values())}
+    log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+    return json.dumps(log, indent=1) + "\n"
 
 
 def as_github(findings: Iterable[Reported]) -> str:
@@ -150,11 +147,19 @@ def as_junit(findings: Sequence[Reported], launches: Sequence[str], failing: set
         mine = [one for one in findings if one.launch == launch]
         bad = [one for one in mine if one.kind in failing and not one.waived]
         failures += bool(bad)
-        body = "".join(f"<failure type={quoteattr(one.kind)} message={quoteattr(one.message)}/>" for one in bad)
+        body = "".join(f"<failure type={quoteattr(one.kind)} message={_attribute(one.message)}/>" for one in bad)
         rest = [f"{one.kind}: {one.message}" for one in mine if one not in bad]
         if rest:
-            body += "<system-out>" + "\n".join(rest).replace("&", "&amp;").replace("<", "&lt;") + "</system-out>"
-        cases.append(f"<testcase classname={quoteattr('fusion-policy')} name={quoteattr(launch)}>{body}</testcase>")
-    return (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuite name="fusion-policy" tests="{len(launches)}" failures="{failures}">{"".join(cases)}</testsuite>\n'
-    )
+            body += f"<system-out>{escape(_printable(chr(10).join(rest)))}</system-out>"
+        cases.append(f'<testcase classname="fusion-policy" name={_attribute(launch)}>{body}</testcase>')
+    suite = f'<testsuite name="fusion-policy" tests="{len(launches)}" failures="{failures}">{"".join(cases)}</testsuite>'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{suite}\n'
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_printable(text))
+
+
+def _printable(text: str) -> str:
+    """The text without what XML cannot hold."""
+    return re.sub(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "\ufffd", text)

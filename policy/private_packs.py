@@ -22,7 +22,19 @@ from typing import Any
 from policy.build import build
 from policy.build_reading import Source
 from policy.conditions import Path
-from policy.load import YamlSource, be_folder, default_folder, digest_of, kind_of, pack_files, read_pack, read_sources, rule_is_shaped, shape_problems, shown_path
+from policy.load import (
+    YamlSource,
+    be_folder,
+    default_folder,
+    digest_of,
+    kind_of,
+    pack_files,
+    read_pack,
+    read_sources,
+    rule_is_shaped,
+    shape_problems,
+    shown_path,
+)
 from policy.pack import Pack, Place
 from policy.problems import PackError, Problem, Span
 from policy.source import read_text, read_yaml
@@ -114,7 +126,7 @@ def _private_sources(root: FilePath, taken: set[str]) -> list[PrivateSource]:
             # `conditions.yaml` of the main pack stands beside `conditions_NAME.yaml`
             as_file = f"conditions_{root.name}.yaml" if kind == "conditions" else relative.as_posix()
             source = PrivateSource(kind, as_file, document, path=str(file))
-            found = defects or shape_problems(source)
+            found = defects or list(_of_a_kind_apart(source)) or shape_problems(source)
             sources.extend([] if found else [source])
         problems.extend(found)
     problems.extend(_refused(sources, taken))
@@ -125,14 +137,19 @@ def _private_sources(root: FilePath, taken: set[str]) -> list[PrivateSource]:
     return sources
 
 
+def _of_a_kind_apart(source: PrivateSource) -> Iterator[Problem]:
+    if source.kind not in ADDED:
+        help = "releases, pins, defaults and settings of an engine belong to the main pack"
+        yield source.document.problem((), f"a private pack has no {source.kind} file", help)
+
+
 def _refused(sources: Sequence[PrivateSource], taken: set[str]) -> Iterator[Problem]:
     """What belongs to the main pack alone. Names that stand twice are found where the packs are put together."""
     own = {source.value["fusion"] for source in sources if source.kind == "fusion"} - taken
     for source in sources:
-        if source.kind not in ADDED:
-            yield source.document.problem((), f"a private pack has no {source.kind} file", "releases, pins, defaults and settings of an engine belong to the main pack")
-        elif source.kind == "gate" and source.value["fusion"] not in own:
-            yield source.document.problem(("fusion",), f"`{source.value['fusion']}` is no fusion of this private pack", "it adds gates for its own fusions only")
+        if source.kind == "gate" and source.value["fusion"] not in own:
+            help = "it adds gates for its own fusions only"
+            yield source.document.problem(("fusion",), f"`{source.value['fusion']}` is no fusion of this private pack", help)
         elif source.kind == "switches":
             for number, switch in enumerate(source.value["switches"]):
                 if switch["fusion"] not in own:

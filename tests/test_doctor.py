@@ -118,7 +118,13 @@ def test_a_module_of_the_same_name(doctor: Any, tmp_path: Path) -> None:
     assert not [text for text in doctor(engine, PYTHONSAFEPATH="1") if "has the name of this package" in text]
 
 
-@pytest.mark.parametrize(("mode", "text", "word"), [("", "FUSION_POLICY_MODE is not set: the plug-in does nothing", "note"), ("enforse", "FUSION_POLICY_MODE=enforse is none of advise, enforce, fail", "fix")])
+@pytest.mark.parametrize(
+    ("mode", "text", "word"),
+    [
+        ("", "FUSION_POLICY_MODE is not set: the plug-in does nothing", "note"),
+        ("enforse", "FUSION_POLICY_MODE=enforse is none of advise, enforce, fail", "fix"),
+    ],
+)
 def test_the_mode(doctor: Any, tmp_path: Path, mode: str, text: str, word: str) -> None:
     found = look(doctor(FakeEngine(tmp_path / "engine"), FUSION_POLICY_MODE=mode), text)
     assert found[0] == word

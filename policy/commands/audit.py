@@ -8,7 +8,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from policy.findings import KINDS, Reported, as_github, as_junit, as_sarif, repo
 from policy.launchers.found import OF_A_RELEASE
 from policy.launchers.read import ReadLaunch
 from policy.pack import Pack, did_you_mean
-from policy.problems import PolicyError
+from policy.problems import PolicyError, UsageError
 from policy.waivers import Waiver, find_waivers
 
 EXAMPLE = "policy audit deploy/ --device h200-sxm8 --fail-on hazard,lost-setting"
@@ -36,6 +36,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_pack(parser)
     parser.set_defaults(posture="audit")
     parser.add_argument("--format", choices=FORMATS, default="text")
+    parser.add_argument("--allow-empty", action="store_true", help="a file that is named and holds no launch is no problem")
     parser.add_argument("-v", "--verbose", action="store_true", help="also list every undetermined launch, and the files that hold none")
 
 
@@ -51,6 +52,8 @@ class Audit:
 
 def run(options: argparse.Namespace) -> int:
     """Report every finding; the exit code follows `--fail-on` (default: hazard, conflict, refused), waivers taken out."""
+    if options.launch and options.files:
+        raise UsageError("audit takes files, or one command after `--`", "call it once for each")
     options.fail_on = options.fail_on or FAILING
     failing = common.wanted_kinds(options)
     pack = common.load(options)
@@ -61,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
     for line in (*audit.unread, *(audit.empty if options.verbose else ())):
         print(line, file=sys.stderr)
     if audit.empty and not options.verbose:
-        print(f"{len(audit.empty)} files hold no launch that is known (-v lists them)", file=sys.stderr)
+        print(f"{len(audit.empty)} file{'s hold' if len(audit.empty) > 1 else ' holds'} no launch that is known (-v lists them)", file=sys.stderr)
     return common.FINDING if any(one.kind in failing and not one.waived for one in audit.findings) else common.OK
 
 
@@ -76,9 +79,9 @@ def _read(pack: Pack, options: argparse.Namespace) -> Audit:
         try:
             read = common.read_inputs(pack, options, [name] if name else [])
         except PolicyError as error:
-            if name is None or options.files == [name]:
+            if name is None or (options.files == [name] and not options.allow_empty):
                 raise
-            target = audit.unread if name in options.files else audit.empty
+            target = audit.unread if name in options.files and not options.allow_empty else audit.empty
             target.append("\n".join(problem.render() for problem in error.problems))
             continue
         for position, one in enumerate(read):
@@ -146,7 +149,8 @@ def _waived(findings: Sequence[Reported], files: Sequence[str], pack: Pack) -> l
             marked.append(Reported("warning", "expired-waiver", message, "", waiver.file, waiver.line))
         elif waiver.id not in ids:
             near = did_you_mean(waiver.id, ids)
-            marked.append(Reported("warning", "unknown-waiver", f"the waiver names `{waiver.id}`, which was not found and is no rule{'; ' + near if near else ''}", "", waiver.file, waiver.line))
+            message = f"the waiver names `{waiver.id}`, which was not found and is no rule{'; ' + near if near else ''}"
+            marked.append(Reported("warning", "unknown-waiver", message, "", waiver.file, waiver.line))
     return marked
 
 
@@ -177,11 +181,13 @@ def _as_json(one: Reported) -> dict[str, object]:
     return {name: getattr(one, name) for name in names}
 
 
-def _markdown(audit: Audit, shown: Iterable[Reported]) -> Iterator[str]:
+def _markdown(audit: Audit, shown: Sequence[Reported]) -> Iterator[str]:
     yield from _summary(audit)
-    rows = [f"| {one.kind}{' (waived)' if one.waived else ''} | {one.launch or one.file} | {one.message.replace('|', '&#124;')} |".replace("<", "&lt;") for one in shown]
-    if rows:
-        yield from ("", "| kind | launch | finding |", "|---|---|---|", *rows)
+    if shown:
+        yield from ("", "| kind | launch | finding |", "|---|---|---|")
+    for one in shown:
+        cells = (f"{one.kind}{' (waived)' if one.waived else ''}", one.launch or one.file, one.message)
+        yield f"| {' | '.join(cell.replace('|', '&#124;').replace('<', '&lt;') for cell in cells)} |"
 
 
 def _summary(audit: Audit) -> Iterator[str]:
@@ -192,4 +198,5 @@ def _summary(audit: Audit) -> Iterator[str]:
     yield f"{len(audit.launches)} launch{'es' if len(audit.launches) != 1 else ''}: {words}" + (f"; {waived} waived" if waived else "")
     facts = Counter(name for one in audit.findings for name in one.wants)
     if facts:
-        yield "undetermined for want of " + ", ".join(f"{name} ({count})" for name, count in facts.most_common(6)) + "; give them with --set, --device or --facts"
+        names = ", ".join(f"{name} ({count})" for name, count in facts.most_common(6))
+        yield f"undetermined for want of {names}; give them with --set, --device or --facts"

@@ -130,8 +130,8 @@ def kinds_of(verdict: Verdict) -> set[str]:
 
 
 def wanted_kinds(options: argparse.Namespace) -> set[str]:
-    """The kinds that `--fail-on` names. Raises `UsageError` for an unknown one."""
-    kinds = {kind.strip() for kind in options.fail_on.split(",") if kind.strip()}
+    """The kinds that `--fail-on` names; `none` names none. Raises `UsageError` for an unknown one."""
+    kinds = {kind.strip() for kind in options.fail_on.split(",") if kind.strip()} - {"none"}
     for kind in sorted(kinds - set(FAIL_ON)):
         raise UsageError(f"`{kind}` is no kind of finding", did_you_mean(kind, FAIL_ON) or f"kinds: {', '.join(FAIL_ON)}", "--fail-on")
     return kinds

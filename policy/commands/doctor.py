@@ -14,7 +14,7 @@ from policy.commands import common
 from policy.evaluate import Evaluation
 from policy.launch import Facts
 from policy.launchers.found import FoundLaunch
-from policy.launchers.installed import PLUGIN_GROUPS, installed_versions
+from policy.launchers.installed import installed_versions
 from policy.launchers.plugins.groups import NAME, group_of
 from policy.launchers.read import read_launch
 from policy.launchers.resolve import MODE_VARIABLE, MODES
@@ -107,21 +107,15 @@ def _launch(pack: Pack, engine: str, title: str, version: str) -> Iterator[Check
         values = fact.values(version, product.releases) if fact is not None else None
         single = values.single() if values is not None else None
         if single is not None and single > product.through:
-            yield (
-                None,
-                f"{title} {version} is newer than what was read ({product.through}): its gates are predicted, its traits unknown",
-                "update fusion-policy",
-            )
+            known = f"what was read ({shown(product.through)})"
+            yield None, f"{title} {version} is newer than {known}: its gates and traits are not known, and the plug-in does nothing", "update fusion-policy"
     read = read_launch(pack, FoundLaunch(engine), version, None, True, os.environ)
     state = Evaluation(Facts(pack, read.launch), "safe").launch_state()
     for one in state.findings:
         rule = pack.rules.get(one.id)
         yield (False if one.effect == "refuse" else None), f"{one.id}: {one.title}", rule.fix if rule else ""
     facts = Facts(pack, read.launch)
-    unknown = [
-        name for name in ("device.compute_capability", "device.interconnect", "device.multicast", "packages.flashinfer-python") if not _known(pack, facts, name)
-    ]
-    for name in unknown:
+    for name in (name for name in ASKED if not _known(pack, facts, name)):
         declared = pack.fact(name)
         yield None, f"{name} is not known here", declared.find_out if declared else ""
 

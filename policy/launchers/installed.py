@@ -17,9 +17,6 @@ from typing import Any
 
 _FOLDER = re.compile(r"(?P<name>[A-Za-z0-9._]+?)-(?P<version>[0-9][^-]*)\.(dist-info|egg-info)")
 
-#: Engine -> the entry-point group of its plug-ins, and the variable that lists those to load.
-PLUGIN_GROUPS = {"vllm": ("vllm.general_plugins", "VLLM_PLUGINS"), "sglang": ("sglang.srt.plugins", "SGLANG_PLUGINS")}
-
 
 def normalised(name: str) -> str:
     """A distribution's name as indexes compare them."""

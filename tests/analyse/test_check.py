@@ -100,6 +100,19 @@ def test_a_constant_has_cases_just_inside_and_just_outside() -> None:
     assert found["absent"] is True
 
 
+def test_a_comparison_under_a_not_has_cases_too() -> None:
+    found = generated(pack(), condition({"any": [{"device.fabric": True}, {"not": {"device.multicast": True}}]}))
+    assert {(case.point.launch()["device.multicast"], case.truth) for case in found if not case.point.launch()["device.fabric"]} == {
+        (True, False),
+        (False, True),
+    }
+
+
+def test_constants_move_both_ways() -> None:
+    words = {mutant.words for mutant in mutants(pack(), condition({"parallel.tensor_parallel_size": ">=4"}))}
+    assert {f"parallel.tensor_parallel_size >={other} instead of >=4" for other in (3, 5)} <= words
+
+
 def test_a_mistake_that_no_case_notices_survives() -> None:
     few = replace(pack().rules["group-argument-missing"], cases=(Case("old", {"packages.flashinfer-python": "0.6.0"}, "fires"),))
     score = mutation_score(pack(), [few])

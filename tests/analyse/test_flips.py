@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -96,6 +97,19 @@ def test_no_budget_is_said() -> None:
     found = search(pack(), given, FUSION, budget=0)
     assert not found.found
     assert not found.complete
+
+
+def test_a_release_that_brings_another_library_is_told_apart() -> None:
+    """Two releases that behave alike, of which one requires a library that does not take the group argument."""
+    engine = pack().products["vllm"]
+    older = {**engine.pins[Version("0.27.1")], "flashinfer-python": "==0.6.9"}
+    changed = replace(engine, pins={**engine.pins, Version("0.27.1"): older})
+    other = replace(pack(), products={**pack().products, "vllm": changed})
+    given = launch(engine__version="0.23.0", parallel__data_parallel_size=2, model__is_moe=True)
+    for of, expected in ((pack(), True), (other, False)):
+        versions = changes(list(search(of, given, FUSION, budget=5).found))["engine.version"]
+        assert holds("engine.version", versions, "0.27.0")
+        assert holds("engine.version", versions, "0.27.1") is expected
 
 
 SIZES = {"parallel.pipeline_parallel_size": [1, 2, 3], "parallel.tensor_parallel_size": [1, 2, 3, 4, 8], "parallel.data_parallel_size": [1, 2, 4]}

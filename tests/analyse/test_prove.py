@@ -11,6 +11,7 @@ import pytest
 
 from policy.analyse.invariants import parse_invariant, read_invariants
 from policy.analyse.prove import PROVED, REFUTED, UNDECIDED, prove, render
+from policy.analyse.regions import Analysis
 from policy.evaluate import evaluate
 from policy.launch import Facts, Launch
 from policy.pack import Pack
@@ -86,6 +87,16 @@ def test_forms(form: dict[str, Any], status: str) -> None:
     (proof,) = prove(pack(), [invariant])
     assert proof.status == status, render([proof])
     assert (proof.refutation is not None) == (status == REFUTED)
+
+
+def test_what_no_launch_could_show_is_not_proved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Analysis, "witness", lambda self, box: None)
+    invariant = parse_invariant(
+        pack(), "facts", {"title": "facts", "why": "a test", "fusion": "allreduce_rms", "always": {"parallel.tensor_parallel_groups": 1}}
+    )
+    (proof,) = prove(pack(), [invariant])
+    assert proof.status == UNDECIDED
+    assert "no launch could be made concrete" in proof.open
 
 
 def test_a_budget_that_is_too_small_is_said() -> None:

@@ -11,10 +11,10 @@ from policy.analyse.cells import cells, representatives
 from policy.analyse.concrete import launch_of, written
 from policy.analyse.lowering import PROBED
 from policy.analyse.outcomes import gate_is
-from policy.analyse.regions import Analysis, Region, Regions, of_gate, of_named, of_rule, render
+from policy.analyse.regions import Analysis, Region, Regions, of_condition, of_gate, of_named, of_rule, render
 from policy.analyse.relevant import inputs_of
 from policy.analyse.states import of_on
-from policy.conditions import Condition
+from policy.conditions import Condition, parse
 from policy.derive import DERIVED
 from policy.engine_outcome import outcome_of
 from policy.evaluate import Evaluation, evaluate
@@ -167,6 +167,13 @@ def test_probed_leaves_traits_free() -> None:
     assert [set(region.facts) for region in found.regions] == [{"traits.flashinfer.mnnvl_graph_hang"}]
     tabulated = of_rule(pack(), pack().rules["mnnvl-hangs-in-graphs"])
     assert all(not name.startswith(TRAIT_PREFIX) for region in tabulated.regions for name in region.facts)
+
+
+@pytest.mark.parametrize("raw", [{"traits.flashinfer.scope_authority": "absent"}, {"not": {"traits.flashinfer.takes_group": True}}])
+def test_a_trait_of_a_library_that_is_not_there(raw: Any) -> None:
+    asked = parse(raw, pack(), (), lambda path, message, help, key=False: pytest.fail(message))
+    found = of_condition(pack(), asked, "asked")
+    assert truth_of(found, Facts(pack(), Launch.of(pack(), {"packages.flashinfer-python": "absent"}))) is True
 
 
 def test_cells_cut_a_version_at_every_constant() -> None:

@@ -106,7 +106,7 @@ def _texts(
     mappings = option_mappings(documents, text, launch)
     objects = OBJECTS.get(one.engine, ())
     if any(holds(mapping, flags) for mapping in mappings):
-        yield from option_texts(text, mappings, flags, one.version, objects)
+        yield from option_texts(text, mappings, flags, one.version, objects, found.format or "")
     result = rewritten(one.engine, one.version, _words(launch), flags, launch.files)
     if result.problem:
         reasons.append(result.problem)
@@ -116,7 +116,7 @@ def _texts(
             yield from word_texts(text, launch, result.edits)
         except PatchProblem as problem:
             reasons.append(str(problem))
-    yield from option_texts(text, mappings, flags, one.version, objects)
+    yield from option_texts(text, mappings, flags, one.version, objects, found.format or "")
     yield from homes.option_texts(text, documents, found.format or "", launch, flags)
 
 

@@ -27,13 +27,18 @@ def option_mappings(documents: Sequence[Node], text: str, found: FoundLaunch) ->
     return [*mappings, *(one for one in whole if all(one is not other for other in mappings))]
 
 
-def option_texts(text: str, mappings: Sequence[Node], changes: Sequence[Change], version: str | None, objects: Sequence[str]) -> Iterator[str]:
+#: Formats whose options go to the engine's classes and not to its command line, so that an object is a mapping.
+KEYWORDS = ("Ray Serve LLM configuration", "Ray on Kubernetes")
+
+
+def option_texts(text: str, mappings: Sequence[Node], changes: Sequence[Change], version: str | None, objects: Sequence[str], format: str) -> Iterator[str]:
     """The text with the changes written into one of the mappings: first the one that holds the setting already. `objects`
     names the settings that are objects."""
+    forms = (True, False) if any(name in KEYWORDS for name in format.split(" and ")) else (False, True)
     names = {change.path.partition(".")[0] for change in changes}
     ordered = sorted(mappings, key=lambda mapping: not any(_key(mapping, name) for name in names))
     for mapping in ordered:
-        for as_mapping in (False, True):
+        for as_mapping in forms:
             edits = Edits(text)
             try:
                 for name in dict.fromkeys(change.path.partition(".")[0] for change in changes):

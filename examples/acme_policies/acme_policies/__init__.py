@@ -1,0 +1,1 @@
+"""A package of data: a pack that is added to the main one."""
