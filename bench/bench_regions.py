@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from time import process_time
@@ -24,6 +23,7 @@ from policy.analyse.flips import search
 from policy.analyse.report import report
 from policy.launch import Launch
 from policy.load import read_pack
+from policy.records import replace
 
 SIZES = [(10, 10), (20, 40), (40, 150), (60, 300)]
 #: Engine, library and sizes of the launches whose smallest changes are searched.

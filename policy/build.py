@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from policy.build_products import ProductReading
 from policy.build_reading import Shaped, Source
 from policy.build_rules import RuleReading
 from policy.conditions import Path, parse
 from policy.derive import INPUTS
 from policy.facts import Fact
-from policy.pack import REQUEST_PREFIX, Device, Fusion, Pack, Plan, did_you_mean
+from policy.pack import REQUEST_PREFIX, Device, Fusion, OnDemand, Pack, Plan, did_you_mean
+from policy.records import replace
 
 
 def build(sources: list[Source], name: str, version: str, digest: str, folder: str, shaped: Shaped | None = None) -> Pack:
     """The pack. Defects are reported through the sources; with any of them the result is not to be used."""
-    return _Builder(sources, Pack(name, version, digest, folder, {}, {}, {}, {}, {}, {}, {}), shaped).build()
+    return _Builder(sources, Pack(name, version, digest, folder, {}, OnDemand(), {}, {}, {}, {}, {}), shaped).build()
 
 
 class _Builder(ProductReading, RuleReading):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from policy.build_reading import Reading, Source
@@ -27,8 +28,7 @@ class ProductReading(Reading):
         version_fact = "engine.version" if role == "engine" else f"packages.{raw['package']}"
         prefix = f"products/{name}/"
         traits: dict[str, Trait] = {}
-        gates: dict[str, Gate] = {}
-        makers: dict[str, Callable[[], Gate]] = {}
+        gates = OnDemand()
         switches: list[Switch] = []
         pins: dict[Version, Mapping[str, str]] = {}
         defaults: dict[str, Breakpoints] = {}
@@ -40,8 +40,10 @@ class ProductReading(Reading):
             if part.kind == "traits":
                 self._traits(part, "engine" if role == "engine" else name, through, traits)
             elif part.kind == "gate":
-                gate = self._gate(part, name, through)
-                gates[gate.fusion] = gate
+                if part.trusted:
+                    gates.promise(part.value["fusion"], partial(self._gate, part, name, through))
+                else:
+                    gates[part.value["fusion"]] = self._gate(part, name, through)
             elif part.kind == "switches":
                 switches.extend(self._switch(part, one, ("switches", number)) for number, one in enumerate(part.value["switches"]))
             elif part.kind == "pins":
@@ -60,7 +62,7 @@ class ProductReading(Reading):
             releases,
             through,
             traits,
-            OnDemand(makers) if makers else gates,
+            gates,
             tuple(switches),
             pins,
             defaults,

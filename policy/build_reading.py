@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from functools import partial
 from typing import Any, Protocol
 
 from policy.conditions import ALWAYS, NEVER, Condition, Path, parse
 from policy.facts import Fact, ValueProblem, plain
-from policy.pack import Breakpoints, Pack, Place, Selector, did_you_mean
+from policy.pack import Breakpoints, OnDemand, Pack, Place, Selector, did_you_mean
+from policy.records import dataclass, field, replace
 from policy.versions import Version
 from policy.versions import parse as parse_version
 
@@ -82,17 +83,21 @@ class Reading:
         """The sources of these kinds."""
         return (source for source in self.sources if source.kind in kinds)
 
-    def _conditions(self, sources: list[Source], vocabulary: Vocabulary, into: dict[str, Condition], titles: dict[str, str]) -> None:
+    def _conditions(self, sources: list[Source], vocabulary: Vocabulary, into: MutableMapping[str, Condition], titles: dict[str, str]) -> None:
         """Named conditions may name each other in any order; a circle is a problem."""
         raws: dict[str, tuple[Source, Any]] = {}
         for source in sources:
             for name, raw in source.value.get("conditions", {}).items():
-                if name in raws or (into is not self.pack.conditions and name in self.pack.conditions):
+                if name in raws or name in into or (into is not self.pack.conditions and name in self.pack.conditions):
                     source.complain(("conditions", name), f"the condition `{name}` is declared twice", "")
                     continue
                 if name in ("absent", "present", "unknown"):
                     source.complain(("conditions", name), f"`{name}` is a value and cannot name a condition", "")
-                raws[name] = (source, raw)
+                if source.trusted and isinstance(into, OnDemand):
+                    titles[name] = raw["title"]
+                    into.promise(name, partial(parse, raw["when"], vocabulary, ("conditions", name, "when"), source.complain))
+                else:
+                    raws[name] = (source, raw)
         open_names: list[str] = []
 
         def resolve(name: str) -> Condition | None:

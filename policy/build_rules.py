@@ -152,7 +152,7 @@ class _Row:
 def _named_columns(value: Any, columns: set[str]) -> set[str]:
     """The columns that the texts of a template name."""
     if isinstance(value, str):
-        return {column for column in columns if "{" + column + "}" in value}
+        return set() if "{" not in value else {column for column in columns if "{" + column + "}" in value}
     inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return {column for one in inner for column in _named_columns(one, columns)}
 
@@ -162,6 +162,8 @@ def _filled(value: Any, row: Mapping[str, Any], columns: set[str]) -> Any:
     keeps its type.
     """
     if isinstance(value, str):
+        if "{" not in value:
+            return value
         for column in columns:
             if value == "{" + column + "}":
                 return row.get(column)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from policy.conditions import Condition, Named, Not, decisive
 from policy.facts import PACKAGE_PREFIX
@@ -12,6 +11,7 @@ from policy.load import YamlSource
 from policy.origin import Origin
 from policy.pack import ENGINE_TRAITS, TRAIT_PREFIX, Pack, Rule
 from policy.problems import Problem
+from policy.records import dataclass, field
 
 EXPECTED = {True: "fires", False: "silent", None: "unknown"}
 

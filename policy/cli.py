@@ -34,16 +34,27 @@ exit codes: 0 done; 1 a finding named by --fail-on, a required fusion that is of
 """
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal; argparse asks for it with every option, and by a module that unpacks archives."""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            width = int(os.environ.get("COLUMNS", 0)) or os.get_terminal_size(1).columns or 80
+        except (OSError, ValueError):
+            width = 80
+        super().__init__(prog, width=max(width, 20) - 2)
+
+
 def parser_for(name: str | None = None) -> argparse.ArgumentParser:
     """The parser; only the named command's module is imported (all of them where none is named)."""
     parser = argparse.ArgumentParser(
         prog="policy",
         description="Decide which kernel fusions a launch may use, and say why.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
     )
     parser.add_argument("--version", action="store_true", help="print the version and the pack's digest")
-    subparsers = parser.add_subparsers(dest="name", metavar="COMMAND")
+    subparsers = parser.add_subparsers(dest="name", metavar="COMMAND", prog="policy")
     for command, (module, help) in COMMANDS.items():
         if name is None or name == command:
             loaded = import_module(f"policy.commands.{module}")
@@ -52,7 +63,7 @@ def parser_for(name: str | None = None) -> argparse.ArgumentParser:
                 help=help,
                 description=f"{help[:1].upper()}{help[1:]}.",
                 epilog=f"example: {loaded.EXAMPLE}",
-                formatter_class=argparse.RawDescriptionHelpFormatter,
+                formatter_class=_Help,
             )
             loaded.add(child)
         else:

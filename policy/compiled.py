@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from policy.build import build
 from policy.build_reading import Source
 from policy.conditions import Path
 from policy.pack import Pack, Place
+from policy.records import dataclass
 
 if TYPE_CHECKING:
     from policy.load import YamlSource

@@ -8,10 +8,10 @@ not depend on the order they are written in.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from policy.facts import Fact, ValueProblem, plain
+from policy.records import dataclass
 from policy.values import ABSENT, Discrete, Ordered, Values
 from policy.versions import is_placeholder
 
@@ -78,8 +78,13 @@ class All:
 
     def truth(self, lookup: Lookup) -> Truth:
         """False if one part is false, else unknown if one is unknown."""
-        answers = [part.truth(lookup) for part in self.parts]
-        return False if False in answers else None if None in answers else True
+        combined: Truth = True
+        for part in self.parts:
+            answer = part.truth(lookup)
+            if answer is False:
+                return False
+            combined = combined and answer
+        return combined
 
     def atoms(self) -> Iterator[Atom]:
         """The atoms of every part."""
@@ -95,8 +100,13 @@ class AnyOf:
 
     def truth(self, lookup: Lookup) -> Truth:
         """True if one part is true, else unknown if one is unknown."""
-        answers = [part.truth(lookup) for part in self.parts]
-        return True if True in answers else None if None in answers else False
+        combined: Truth = False
+        for part in self.parts:
+            answer = part.truth(lookup)
+            if answer is True:
+                return True
+            combined = None if answer is None else combined
+        return combined
 
     def atoms(self) -> Iterator[Atom]:
         """The atoms of every part."""

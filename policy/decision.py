@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.conditions import Truth
 from policy.pack import Place, Plan
+from policy.records import dataclass, field
 
 SCHEMA_VERSION = 1
 POSTURES = ("safe", "fast", "audit")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from policy.conditions import Truth, decisive
@@ -12,6 +11,7 @@ from policy.decision import Finding
 from policy.evaluate import Evaluation
 from policy.launch import Facts, Launch
 from policy.pack import SEVERITY, Pack, Rule
+from policy.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

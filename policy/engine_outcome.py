@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from policy.conditions import AnyOf, Condition, Truth
 from policy.decision import Because, Finding, PlanState
 from policy.facts import show
 from policy.pack import REQUEST_PREFIX, SEVERITY, Arm, Fusion, Gate, Place, Selector, Take, releases_between
+from policy.records import dataclass
 from policy.values import ABSENT, Interval, Ordered
 
 if TYPE_CHECKING:

@@ -173,7 +173,7 @@ class Evaluation(PlanStates):
         if plan is None:
             return ()
         return tuple(
-            self.because(rule) for rule in sorted(self.pack.rules_for(plan), key=lambda one: one.id) if rule.effect == "warn" and self.rule(rule)[0] is True
+            self.because(rule) for rule in sorted(self.pack.rules_for(plan), key=lambda one: one.id) if rule.effect == "warn" and self.rule(rule) is True
         )
 
     def _facts_of(self, decision: Decision, engine: EngineOutcome, choice: Choice, wanted: tuple[Finding, ...]) -> None:
@@ -215,7 +215,7 @@ class Evaluation(PlanStates):
 
     def _settling(self, rule: Rule) -> tuple[Met, ...]:
         """What decided a rule; for one that does not hold, without the assumptions it does not need."""
-        truth, mets = self.rule(rule)
+        truth, mets = decisive(rule.when, self.facts)
         if truth is False and any(self.facts.get(met.atom.fact).origin.kind == "assumed" for met in mets):
             without, stated = decisive(rule.when, self._stated)
             return stated if without is False else mets

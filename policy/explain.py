@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from policy.decision import Because, Decision, Finding, LaunchState, PlanState, Verdict
 from policy.pack import Pack, Place
+from policy.records import dataclass, field
 
 WORDS = {"refuse": "refused", "warn": "warning", "note": "note"}
 MARKS = {"on": "green", "off": "red", "undetermined": "yellow"}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from policy.records import dataclass, field
 from policy.values import ABSENT, EVERYTHING, Discrete, Interval, Ordered, Values
 from policy.versions import Version, is_placeholder, line_start, neighbours, parse, shown, without_local
 
@@ -225,6 +224,8 @@ class Fact:
     def expected(self, given: str = "") -> str:
         """What the fact takes, in words, with the nearest choice to `given`."""
         if self.choices:
+            import difflib  # only where something is wrong
+
             near = difflib.get_close_matches(given, self.choices, 1)
             listed = ", ".join(f"`{choice}`" for choice in self.choices)
             return (f"did you mean `{near[0]}`? " if near else "") + f"`{self.name}` is one of {listed}" + (" or `absent`" if self.optional else "")

@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
@@ -15,6 +14,7 @@ from policy.decision import Because, Decision, Verdict
 from policy.explain import headline
 from policy.launchers.found import LOST_KINDS
 from policy.pack import Pack
+from policy.records import dataclass
 
 KINDS = ("refused", "hazard", "conflict", "lost-setting", "warning", "missed", "undetermined")
 LEVELS = {"refused": "error", "hazard": "error", "conflict": "error", "lost-setting": "warning", "warning": "warning", "missed": "note", "undetermined": "note"}

@@ -8,7 +8,6 @@ presumed. Where none of them speaks the whole domain is possible: the fact is un
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from policy.derive import DERIVED, INPUTS
@@ -16,6 +15,7 @@ from policy.facts import PACKAGE_PREFIX, Fact, ValueProblem, builds_between, fol
 from policy.origin import Origin
 from policy.pack import ENGINE_TRAITS, REQUEST_PREFIX, TRAIT_PREFIX, Pack, Product, trait_values
 from policy.problems import LaunchError, Problem
+from policy.records import dataclass, field, replace
 from policy.values import ABSENT, Ordered, Values
 
 UNKNOWN = Origin("unknown")

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -18,6 +18,7 @@ from policy.conditions import Path
 from policy.facts import plain
 from policy.pack import Pack, Place, did_you_mean
 from policy.problems import PackError, Problem, Span
+from policy.records import dataclass, field, replace
 from policy.source import MAX_BYTES, Document, read_text, read_yaml
 
 FOLDERS = {"facts": "facts", "tables": "table", "fusions": "fusion", "devices": "device", "invariants": "invariants"}
@@ -90,23 +91,36 @@ def shown_path(path: FilePath) -> str:
 
 def pack_files(folder: FilePath) -> list[FilePath]:
     """The YAML files of a pack, sorted by path."""
-    return sorted(
-        path for path in folder.rglob("*.y*ml") if path.suffix in (".yaml", ".yml") and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-    )
+    found: list[list[str]] = []
+    for parent, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        inside = os.path.relpath(parent, folder)
+        parts = [] if inside == "." else inside.split(os.sep)
+        # a folder with the name of a file is named too, so that loading reports it
+        found.extend([*parts, name] for name in (*folders, *files) if name.endswith((".yaml", ".yml")) and not name.startswith("."))
+    return [folder.joinpath(*parts) for parts in sorted(found)]
 
 
 def digest_of(folder: FilePath, files: Iterable[FilePath]) -> str:
     """SHA-256 over the paths and bytes of the files, shortened to 16 hexadecimal digits. A file that cannot be read, which
     loading the pack reports, counts by its path alone."""
-    total = hashlib.sha256()
-    for path in files:
-        total.update(path.relative_to(folder).as_posix().encode("utf-8", "surrogateescape") + b"\0")
-        try:
-            total.update(b"+" + path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_BYTES else b"-")
-        except OSError:
-            total.update(b"-")
-        total.update(b"\0")
+    total, above = hashlib.sha256(), len(os.path.join(folder, ""))
+    for path in map(str, files):
+        total.update(path[above:].replace(os.sep, "/").encode("utf-8", "surrogateescape") + b"\0")
+        total.update(_content(path) + b"\0")
     return total.hexdigest()[:16]
+
+
+def _content(path: str) -> bytes:
+    """The bytes of a file after a `+`; `-` for what cannot be read or is too large."""
+    try:
+        found = os.stat(path)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_BYTES:
+            return b"-"
+        with open(path, "rb", buffering=0) as stream:
+            return b"+" + stream.readall()
+    except OSError:
+        return b"-"
 
 
 def kind_of(relative: FilePath) -> str | None:

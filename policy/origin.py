@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from policy.records import dataclass
 
 #: Kinds of origin, strongest first. A value from a stronger origin replaces a weaker one.
 KINDS = (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from policy.conditions import ALWAYS, NEVER, Condition
 from policy.facts import PACKAGE_PREFIX, Fact, package_fact
+from policy.records import dataclass, field
 from policy.values import ABSENT, Interval, Ordered, Values
 from policy.versions import Version, line_start, shown
 
@@ -35,17 +34,33 @@ class Place:
         return f"{self.file}:{self.line}"
 
 
-class OnDemand(Mapping[str, Any]):
-    """A mapping whose values are made when they are first asked for, for packs that are known to be right."""
+class OnDemand(MutableMapping[str, Any]):
+    """A mapping whose values may be made when they are first asked for, for packs that are known to be right."""
 
-    def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
-        self._makers = dict(makers)
+    def __init__(self) -> None:
+        self._makers: dict[str, Callable[[], Any] | None] = {}
         self._made: dict[str, Any] = {}
+
+    def promise(self, key: str, maker: Callable[[], Any]) -> None:
+        """Have a value made when it is first asked for."""
+        self._makers[key] = maker
 
     def __getitem__(self, key: str) -> Any:
         if key not in self._made:
-            self._made[key] = self._makers[key]()
+            maker = self._makers[key]
+            assert maker is not None
+            self._made[key] = maker()
         return self._made[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._makers[key], self._made[key] = None, value
+
+    def __delitem__(self, key: str) -> None:
+        del self._makers[key]
+        self._made.pop(key, None)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._makers
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._makers)
@@ -330,7 +345,7 @@ class Pack:
     digest: str
     folder: str
     facts: dict[str, Fact]
-    conditions: dict[str, Condition]
+    conditions: MutableMapping[str, Condition]
     condition_titles: dict[str, str]
     fusions: dict[str, Fusion]
     rules: dict[str, Rule]
@@ -394,6 +409,8 @@ class Pack:
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`did you mean …?` with the nearest known names, or an empty text."""
+    import difflib  # only where something is wrong
+
     known = sorted(set(known))
     near = difflib.get_close_matches(name, known, 3, 0.6)
     closeness = [difflib.SequenceMatcher(None, one, name).ratio() for one in near]

@@ -17,7 +17,7 @@ class PlanStates:
 
     def __init__(self, facts: Facts, posture: str) -> None:
         self.facts, self.pack, self.posture = facts, facts.pack, posture
-        self._rules: dict[str, tuple[Truth, tuple[Met, ...]]] = {}
+        self._rules: dict[str, Truth] = {}
         self._stated = facts if facts.strict else Facts(facts.pack, facts.launch, True, facts.presuming)
 
     # --- conditions ---
@@ -35,16 +35,15 @@ class PlanStates:
             found[Finding(name, met.text, self.facts.shown(name), met.truth, str(self.facts.get(name).origin), met.through)] = None
         return tuple(found)
 
-    def rule(self, rule: Rule) -> tuple[Truth, tuple[Met, ...]]:
+    def rule(self, rule: Rule) -> Truth:
         """Whether a rule holds, remembered."""
-        held = self._rules.get(rule.id)
-        if held is None:
-            held = self._rules[rule.id] = decisive(rule.when, self.facts)
-        return held
+        if rule.id not in self._rules:
+            self._rules[rule.id] = rule.when.truth(self.facts)
+        return self._rules[rule.id]
 
     def because(self, rule: Rule) -> Because:
         """A rule as a reason."""
-        truth, mets = self.rule(rule)
+        truth, mets = decisive(rule.when, self.facts)
         return Because(rule.id, rule.effect, truth, rule.consequence, self.findings(mets), rule.title, rule.place, rule.evidence, rule.settles)
 
     # --- the launch as a whole ---
@@ -54,7 +53,7 @@ class PlanStates:
         held: list[Because] = []
         open_: list[Because] = []
         for rule in self.pack.launch_rules():
-            truth, _ = self.rule(rule)
+            truth = self.rule(rule)
             if truth is not False:
                 (held if truth else open_).append(self.because(rule))
         held.sort(key=lambda one: (one.effect != "refuse", one.id))
@@ -83,7 +82,7 @@ class PlanStates:
         reasons.extend(self._pinned_elsewhere(plan))
         for rule in self.pack.rules_for(plan):
             if rule.effect == "exclude":
-                truth, _ = self.rule(rule)
+                truth = self.rule(rule)
                 if truth is not False:
                     reasons.append(self.because(rule))
         if not any(one.truth is True for one in reasons):
@@ -127,7 +126,7 @@ class PlanStates:
         """Rule, quantity and bound of every limit of a plan; a bound that is a text names a fact."""
         yield "request", "max_bytes", f"{REQUEST_PREFIX}{plan.fusion}_max_bytes"
         for rule in sorted(self.pack.rules_for(plan), key=lambda one: one.id):
-            truth = self.rule(rule)[0] if rule.effect == "limit" else False
+            truth = self.rule(rule) if rule.effect == "limit" else False
             if truth is True or (truth is None and not sure):
                 for quantity, raw in rule.limits.items():
                     yield rule.id, quantity, raw

@@ -15,7 +15,6 @@ import hashlib
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -37,6 +36,7 @@ from policy.load import (
 )
 from policy.pack import Pack, Place
 from policy.problems import PackError, Problem, Span
+from policy.records import dataclass
 from policy.source import read_text, read_yaml
 
 GROUP = "fusion_policy.packs"

@@ -9,7 +9,8 @@ PolicyError
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from policy.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import Any
 
 from policy.problems import Problem, Span
+from policy.records import dataclass, field
 
 Path = tuple[str | int, ...]
 

@@ -8,8 +8,9 @@ about two sets: true where the fact's set lies inside, false where it lies outsi
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from policy.records import dataclass
 
 
 class _Absent:

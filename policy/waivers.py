@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import datetime
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from policy.problems import LaunchError, Problem, Span
+from policy.records import dataclass
 
 FILES = ("policy.toml", "pyproject.toml")
 

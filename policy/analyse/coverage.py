@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from policy.analyse.boxes import Box, TooWideError
 from policy.analyse.whole import Whole
 from policy.pack import SEVERITY, Fusion, Plan, Rule
+from policy.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import islice
 from time import process_time
 from typing import Any
@@ -19,7 +18,7 @@ from policy.analyse.cells import words
 from policy.analyse.concrete import concrete, written
 from policy.analyse.feasible import Feasible, declare
 from policy.analyse.outcomes import can_be_on, is_never_on
-from policy.analyse.outlook import Inheriting
+from policy.analyse.outlook import Silent
 from policy.analyse.relevant import required
 from policy.analyse.sides import Compared, Side
 from policy.analyse.whole import taken
@@ -28,6 +27,7 @@ from policy.decision import Decision
 from policy.evaluate import evaluate
 from policy.launch import Facts, Launch
 from policy.pack import Pack
+from policy.records import dataclass, field, replace
 from policy.values import Values
 
 #: Launches that are tried on each side of a box in which a part differs.
@@ -295,7 +295,7 @@ class On:
         if self.fusion is None:
             return None
         launch = Launch.of(self.side.pack, {name: value for name, value in facts.items() if self.side.pack.fact(name) is not None})
-        evaluation = Inheriting(Facts(self.side.pack, launch.with_facts(self.side.pack, self.side.pinned)), self.posture)
+        evaluation = Silent(Facts(self.side.pack, launch.with_facts(self.side.pack, self.side.pinned)), self.posture)
         decisions: dict[str, Decision] = {}
         for one in required(self.side.pack, self.fusion):
             decisions[one.id] = evaluation.decide(one, decisions)

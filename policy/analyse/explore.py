@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from time import process_time
 from typing import Generic, TypeVar
 
@@ -19,6 +18,7 @@ from policy.derive import DERIVED
 from policy.evaluate import Evaluation
 from policy.launch import Facts, Launch
 from policy.pack import Fusion
+from policy.records import dataclass, field
 
 Label = TypeVar("Label")
 #: Boxes that one exploration asks at most.

@@ -8,7 +8,6 @@ is never asked twice and takes part in the next subtraction. The functions give 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.analyse.boxes import Box, TooWideError, inside, outside
@@ -18,6 +17,7 @@ from policy.analyse.lowering import TABULATED
 from policy.analyse.relevant import inputs_of
 from policy.analyse.space import Space
 from policy.pack import REQUEST_PREFIX, TRAIT_PREFIX
+from policy.records import dataclass, field
 from policy.values import Discrete, Interval, Ordered
 
 ONE = Ordered.exactly(1, 1)
@@ -125,15 +125,19 @@ class Feasible:
         """The box with every other fact at its ordinary value, so that a launch of it can be decided."""
         left = set(leave)
         open_ = (name for name, full in self.space.full.items() if name not in box and full & (full - 1) and name not in left and not self.bases(name))
-        usual = {name: self.bits(name, self.space.full[name])[0] for name in open_}
+        return self._with_all(box, {name: self.bits(name, self.space.full[name])[0] for name in open_})
+
+    def _with_all(self, box: Box, usual: Box) -> Box:
+        """The box with as many of these cells as launches can have there; halves are tried where not all can."""
         whole = {**box, **usual}
-        if self.narrowed(whole, sure=False) is not None:
+        if not usual or self.narrowed(whole, sure=False) is not None:
             return whole
-        whole = dict(box)
-        for name, bit in usual.items():
-            if self.narrowed({**whole, name: bit}, sure=False) is not None:
-                whole[name] = bit
-        return whole
+        if len(usual) == 1:
+            return box
+        names = list(usual)
+        for half in (names[: len(names) // 2], names[len(names) // 2 :]):
+            box = self._with_all(box, {name: usual[name] for name in half})
+        return box
 
     def bases(self, name: str) -> tuple[str, ...]:
         """The dimensions that a derived fact rests on, those with an ordinary value first."""

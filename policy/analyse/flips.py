@@ -8,7 +8,6 @@ another machine is enough.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from time import process_time
 from typing import Any
 
@@ -20,6 +19,7 @@ from policy.decision import Decision, Finding, Flip
 from policy.evaluate import Evaluation
 from policy.launch import Facts, Launch
 from policy.pack import REQUEST_PREFIX, Pack
+from policy.records import dataclass, field
 
 #: CPU seconds that a search takes at most where its caller names no budget.
 BUDGET = 0.15
@@ -129,7 +129,7 @@ class _Search:
         facts = self.outlook.fork(changes)
         if not self.moves.fits_machine(facts, changes) or not self.outlook.may_be_on(facts, changes):
             return False
-        evaluation = self.outlook.evaluate(facts, changes)
+        evaluation = self.outlook.evaluate(facts, changes, silent=True)
         decision = self._decide(evaluation)
         return decision.state == "on" and not decision.switches and evaluation.launch_state().state != "refused"
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from policy.pack import Breakpoints, Pack, Product
+from policy.records import dataclass
 from policy.values import Ordered
 from policy.versions import Version, parse
 

@@ -7,7 +7,6 @@ not the tables behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from policy.analyse.boxes import Box, TooWideError, meet, outside
@@ -21,6 +20,7 @@ from policy.analyse.tree import Place, atoms_with_places
 from policy.conditions import ALWAYS, NEVER, Atom, Condition, Truth
 from policy.facts import Fact
 from policy.pack import Pack
+from policy.records import dataclass
 from policy.values import Discrete, Values
 
 

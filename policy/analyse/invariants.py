@@ -8,7 +8,6 @@ be told so, or is known to have no way to be told) and `asked` (what the launch 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path as FilePath
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from policy.conditions import Condition, Not, parse
 from policy.pack import Fusion, Pack, Selector
 from policy.problems import PackError, Problem
+from policy.records import dataclass
 from policy.source import Document, read_text, read_yaml
 
 FOLDER = "invariants"

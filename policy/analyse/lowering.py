@@ -8,10 +8,10 @@ traits as facts of their own, as a probe of installed code would state them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from policy.conditions import All, Atom, Condition, Named, Not, SetTest
 from policy.pack import ENGINE_TRAITS, TRAIT_PREFIX, Pack, Product
+from policy.records import dataclass, field
 from policy.values import ABSENT, Discrete, Ordered, Values
 
 TABULATED, PROBED = "tabulated", "probed"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from policy.analyse.cells import cells, words
 from policy.analyse.relevant import atom_facts, atoms_by_fact, base_facts, conditions_of, request_names, version_cuts
@@ -13,6 +12,7 @@ from policy.derive import INPUTS
 from policy.facts import COSTS, PACKAGE_PREFIX, Fact
 from policy.launch import Facts, Launch
 from policy.pack import REQUEST_PREFIX, Fusion, Pack, Product
+from policy.records import dataclass
 from policy.values import ABSENT, Ordered, Values
 from policy.versions import Version, line_start, shown
 

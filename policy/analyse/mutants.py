@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from policy.analyse.tree import Place, nodes, without
 from policy.conditions import All, AnyOf, Atom, Condition, Named, Not, SetTest
 from policy.facts import Fact, show
 from policy.pack import Pack
+from policy.records import dataclass
 from policy.values import ABSENT, Discrete, Interval, Ordered, Values
 from policy.versions import Version, line_start
 

@@ -4,7 +4,6 @@ change the answer to a case. Mistakes that change the answer to no launch at all
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.analyse.boxes import TooWideError
@@ -16,6 +15,7 @@ from policy.analyse.tree import Place, node_at, parts_of, replaced
 from policy.conditions import All, AnyOf, Atom, Condition, Named, Not
 from policy.launch import Facts, Launch
 from policy.pack import Pack, Rule
+from policy.records import dataclass, field
 from policy.values import Values
 
 

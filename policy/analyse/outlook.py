@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from policy.analyse.relevant import inputs_of
-from policy.conditions import Condition, Truth
-from policy.decision import Finding
+from policy.conditions import Condition, Met, Truth
+from policy.decision import Because, Finding
 from policy.evaluate import Evaluation
 from policy.facts import PACKAGE_PREFIX
 from policy.launch import Facts, Launch
@@ -58,6 +58,23 @@ class Inheriting(Evaluation):
         return held[1], held[2]
 
 
+class Silent(Inheriting):
+    """An evaluation whose decisions carry no findings: for the state, the plan and the reason's name alone."""
+
+    def ask(self, condition: Condition) -> tuple[Truth, tuple[Finding, ...]]:
+        """A condition's answer."""
+        held = self._answers.get(id(condition))
+        return (condition.truth(self.facts) if held is None else held[1]), ()
+
+    def findings(self, mets: Iterable[Met]) -> tuple[Finding, ...]:
+        """Nothing."""
+        return ()
+
+    def because(self, rule: Rule) -> Because:
+        """A rule as a reason, without what it met."""
+        return Because(rule.id, rule.effect, self.rule(rule), rule.consequence, (), rule.title, rule.place, rule.evidence, rule.settles)
+
+
 class Outlook:
     """One launch and fusion, asked what changes of facts can bring."""
 
@@ -102,9 +119,10 @@ class Outlook:
             self._inputs[name] = held
         return held
 
-    def evaluate(self, facts: Fork, changed: Iterable[str]) -> Inheriting:
-        """An evaluation of a fork."""
-        return Inheriting(facts, self.posture, self.evaluation, frozenset().union(*(self.dependents(name) for name in changed)))
+    def evaluate(self, facts: Fork, changed: Iterable[str], silent: bool = False) -> Inheriting:
+        """An evaluation of a fork; a `silent` one tells the state and no findings."""
+        narrowed: frozenset[str] = frozenset().union(*(self.dependents(name) for name in changed))
+        return (Silent if silent else Inheriting)(facts, self.posture, self.evaluation, narrowed)
 
     def may_be_on(self, facts: Fork, changed: Iterable[str]) -> bool:
         """False where the fusion is not on, or not without a switch, for sure. `changed` are the facts that differ."""
@@ -171,5 +189,5 @@ class _Answers:
         if rule.id not in self._rules:
             base = self.outlook.evaluation
             touched = not self.dependents.isdisjoint(base.speaks_of(rule.when))
-            self._rules[rule.id] = rule.when.truth(self.facts) if touched else base.rule(rule)[0]
+            self._rules[rule.id] = rule.when.truth(self.facts) if touched else base.rule(rule)
         return self._rules[rule.id]

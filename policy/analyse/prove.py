@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from time import process_time
 from typing import Any
 
@@ -26,6 +25,7 @@ from policy.decision import Decision
 from policy.evaluate import evaluate
 from policy.launch import Facts
 from policy.pack import Fusion, Pack, Plan
+from policy.records import dataclass, replace
 
 #: CPU seconds for one invariant where the caller names no budget.
 SECONDS = 20.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.analyse.boxes import Box, disjoint, leftovers, merged
@@ -15,6 +14,7 @@ from policy.analyse.space import Space
 from policy.conditions import All, AnyOf, Atom, Condition, Not, SetTest
 from policy.facts import show
 from policy.pack import Gate, Pack, Plan, Product, Rule, releases_between
+from policy.records import dataclass, field
 from policy.values import Discrete, Ordered, Values
 
 

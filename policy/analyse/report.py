@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from time import process_time
 from typing import Any
 
@@ -17,6 +16,7 @@ from policy.analyse.prove import render as proof_text
 from policy.analyse.whole import Whole
 from policy.pack import Pack
 from policy.problems import Problem, Span
+from policy.records import dataclass
 
 #: Noticed mistakes of 100 below which a pack's cases count as too few.
 ENOUGH = 95.0

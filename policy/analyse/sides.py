@@ -4,7 +4,6 @@ that takes part in a decision differs between them."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.analyse.boxes import Box, leftovers, without_inner
@@ -18,6 +17,7 @@ from policy.analyse.whole import taken
 from policy.conditions import NEVER, All, AnyOf, Atom, Condition
 from policy.facts import show
 from policy.pack import Fusion, Pack
+from policy.records import dataclass, field
 from policy.values import ABSENT, Discrete, Interval, Ordered, Values
 from policy.versions import line_start
 

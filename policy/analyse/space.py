@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from policy.analyse.boxes import Box, TooWideError, meet, without_inner
 from policy.analyse.cells import accepts, cells
@@ -11,6 +10,7 @@ from policy.analyse.lowering import TABULATED, Both, Literal, Lowering, Node, li
 from policy.conditions import Condition, SetTest
 from policy.facts import Fact
 from policy.pack import Pack
+from policy.records import dataclass, field
 from policy.values import Values
 
 #: Boxes that one condition may take in disjunctive normal form.

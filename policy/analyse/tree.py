@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from policy.conditions import All, AnyOf, Atom, Condition, Named, Not
+from policy.records import replace
 
 Place = tuple[int, ...]
 

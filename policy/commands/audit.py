@@ -9,7 +9,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from policy import __version__
@@ -19,6 +18,7 @@ from policy.launchers.found import OF_A_RELEASE
 from policy.launchers.read import ReadLaunch
 from policy.pack import Pack, did_you_mean
 from policy.problems import PolicyError, UsageError
+from policy.records import dataclass, field, replace
 from policy.waivers import Waiver, find_waivers
 
 EXAMPLE = "policy audit deploy/ --device h200-sxm8 --fail-on hazard,lost-setting"

@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
     for one in read:
         verdict = common.decided(pack, one, options, fusions)
         for decision in verdict.decisions:
-            if fusions or options.format == "json":
+            if (fusions or options.format == "json") and not options.quiet:
                 common.with_flips(pack, one, decision, options.posture)
         verdicts.append(verdict)
     if options.quiet:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from policy.records import dataclass
 from policy.versions import Version, is_placeholder, line_start, parse, without_local
 
 

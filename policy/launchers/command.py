@@ -7,7 +7,6 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from policy.launchers.catalogue import Catalogue, Option
@@ -16,6 +15,7 @@ from policy.launchers.found import LaunchNotice
 from policy.launchers.placed import Placed, origin_of, shown, tagged
 from policy.launchers.settings import Setting, Settings, flat
 from policy.origin import Origin
+from policy.records import dataclass, field
 
 #: What the caller lets the parser read: name -> text. A callable answers None for what it does not give.
 Files = Mapping[str, str] | Callable[[str], "str | None"]

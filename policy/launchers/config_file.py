@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.launchers.command import Files
 from policy.launchers.found import LaunchNotice
 from policy.launchers.placed import Placed, origin_of, shown
 from policy.origin import Origin
+from policy.records import dataclass, field
 
 _CHARACTERS, _NODES = 1_000_000, 50_000
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.origin import Origin
+from policy.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

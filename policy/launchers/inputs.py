@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from policy.decision import Because, LaunchState
@@ -16,6 +15,7 @@ from policy.launchers.read import ReadLaunch, device_facts, from_command, read_l
 from policy.origin import Origin
 from policy.pack import Pack
 from policy.problems import LaunchError, Problem, Span, UsageError
+from policy.records import dataclass, field
 from policy.source import MAX_BYTES, Document, read_json, read_text, read_yaml
 
 #: Effects of findings about a launch, the gravest first.

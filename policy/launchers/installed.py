@@ -6,14 +6,16 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ast
 
 _FOLDER = re.compile(r"(?P<name>[A-Za-z0-9._]+?)-(?P<version>[0-9][^-]*)\.(dist-info|egg-info)")
 
@@ -54,6 +56,8 @@ def find_module(package: str, path: Iterable[str] | None = None) -> Path | None:
 
 def function_parameters(file: Path, function: str) -> list[str] | None:
     """Parameter names of a module-level function, from the syntax tree; None where the file or function is not there."""
+    import ast  # only where a package is there
+
     tree = _tree(file)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == function:
@@ -64,6 +68,8 @@ def function_parameters(file: Path, function: str) -> list[str] | None:
 
 def call_keywords(file: Path, function: str) -> list[set[str]] | None:
     """The keyword names of every call of `function` in a file; None where the file is not there."""
+    import ast  # only where a package is there
+
     tree = _tree(file)
     if tree is None:
         return None
@@ -73,10 +79,14 @@ def call_keywords(file: Path, function: str) -> list[set[str]] | None:
 
 
 def _called(node: ast.expr) -> str:
+    import ast
+
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def _tree(file: Path) -> ast.Module | None:
+    import ast
+
     try:
         return ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):

@@ -6,7 +6,6 @@ Nothing here creates a CUDA context. A probe that cannot answer leaves its fact 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -56,9 +55,11 @@ def machine_facts(environment: Mapping[str, str] | None = None) -> Iterator[Seen
 def compilers(environment: Mapping[str, str]) -> Iterator[Seen]:
     """Whether nvcc and ninja are found, where the engines look for them."""
     homes = [environment[name] for name in ("CUDA_HOME", "CUDA_PATH") if environment.get(name)] + ["/usr/local/cuda"]
-    nvcc = next((str(path) for home in homes if (path := Path(home) / "bin" / "nvcc").is_file()), None) or shutil.which("nvcc", path=environment.get("PATH"))
+    from shutil import which  # only where the machine is looked at
+
+    nvcc = next((str(path) for home in homes if (path := Path(home) / "bin" / "nvcc").is_file()), None) or which("nvcc", path=environment.get("PATH"))
     yield "engine.nvcc", nvcc is not None, Origin("probe", nvcc or "no nvcc in CUDA_HOME, CUDA_PATH or PATH")
-    ninja = shutil.which("ninja", path=environment.get("PATH"))
+    ninja = which("ninja", path=environment.get("PATH"))
     yield "engine.ninja", ninja is not None, Origin("probe", ninja or "no ninja in PATH")
 
 

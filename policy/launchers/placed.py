@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from policy.launchers.found import Word
 from policy.origin import Origin
+from policy.records import replace
 
 _SHOWN = 100
 

@@ -4,7 +4,6 @@ installed, and a device profile, each with its origin."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +16,7 @@ from policy.launchers.model_config import config_facts, find_config, read_config
 from policy.launchers.settings import Settings
 from policy.origin import Origin
 from policy.pack import Pack, Product, did_you_mean
+from policy.records import dataclass, field, replace
 
 #: The command reader of each engine; an engine without one is read by what its container states.
 READERS = {"vllm": "policy.launchers.vllm_command", "sglang": "policy.launchers.sglang_command"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 from policy.decision import Decision, Verdict
 from policy.launch import Facts
@@ -15,6 +14,7 @@ from policy.launchers.read import ReadLaunch
 from policy.launchers.rewrite import Rewritten, changes_of, rewritten
 from policy.launchers.rewriting import Change
 from policy.pack import Pack
+from policy.records import dataclass, field
 from policy.values import Ordered
 
 MODES = ("advise", "enforce", "fail")

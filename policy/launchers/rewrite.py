@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
@@ -19,6 +18,7 @@ from policy.launchers.rewrite_objects import object_edits
 from policy.launchers.rewriting import Change, Edit, applied
 from policy.launchers.settings import Setting, Settings
 from policy.origin import Origin
+from policy.records import dataclass, field
 
 #: A program and a model that let a switch's words be read as a command of their own.
 STARTS = {"vllm": ("vllm", "serve", "m"), "sglang": ("python", "-m", "sglang.launch_server", "--model-path", "m")}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from policy.launchers.catalogue import choose, read_catalogue
@@ -14,6 +13,7 @@ from policy.launchers.json_text import edited_json
 from policy.launchers.rewriting import Change, Edit
 from policy.launchers.settings import Setting
 from policy.launchers.vllm_objects import read_object
+from policy.records import dataclass
 
 ENGINE = "vllm"
 #: The options that set the object in some release; `-O` of older releases is one of them.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.launchers.found import LaunchNotice
 from policy.origin import Origin
+from policy.records import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ as programs: `<placeholder>` is a word, not a redirection, and `{{ template }}` 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+
+from policy.records import dataclass, field
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _ARRAY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=$")

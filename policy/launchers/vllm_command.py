@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from policy.launchers.catalogue import Catalogue, catalogue_versions, known, read_table, since
@@ -21,6 +20,7 @@ from policy.launchers.versions_note import best_of
 from policy.launchers.vllm_objects import Remark, explain_key, fields_of, read_object
 from policy.launchers.vllm_words import Prepared, prepare
 from policy.origin import Origin
+from policy.records import replace
 
 ENGINE = "vllm"
 _MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.launchers.catalogue import known, read_table, since
 from policy.launchers.object_types import read_value
+from policy.records import dataclass, field
 from policy.versions import Version, line_start
 
 _PIECEWISE_BACKENDS = ("", "eager", "inductor")

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.launchers.catalogue import Catalogue, known, read_table, since
@@ -15,6 +14,7 @@ from policy.launchers.config_file import Entry, pull_config
 from policy.launchers.converters import human_int
 from policy.launchers.found import LaunchNotice
 from policy.launchers.placed import Placed, origin_of, shown
+from policy.records import dataclass, field
 
 _LEVELS = ("0", "1", "2", "3")
 _KEY = re.compile(r"(?<=--)[^.]*")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from policy.origin import Origin
+from policy.records import dataclass, field
 
 BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 _LOOKAHEAD = 8  # characters an escape or a quote may put between two characters of a value

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +17,7 @@ import yaml
 from policy.launchers.found import LaunchNotice
 from policy.launchers.yaml_nodes import BREAK, Node, Places, Source
 from policy.origin import Origin
+from policy.records import dataclass, field, replace
 
 __all__ = ["Documents", "Node", "Places", "read_documents"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from policy.analyse.whole import Whole
 from policy.conditions import Condition, parse
 from policy.launch import Facts, Launch
 from policy.pack import Case, Pack, Rule
+from policy.records import replace
 from tests.analyse.launches import pack
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from policy.analyse.sides import Compared, Side
 from policy.evaluate import evaluate
 from policy.launch import Facts, Launch
 from policy.pack import Pack
+from policy.records import replace
 from tests.analyse.launches import launch, pack, random_facts
 
 FUSION = "allreduce_rms"
@@ -64,7 +64,8 @@ def test_an_upgrade_of_the_engine_and_the_launches_it_hits() -> None:
 
 
 def test_an_upgrade_of_the_library() -> None:
-    found = upgrade(pack(), {"packages.flashinfer-python": "0.6.9"}, {"packages.flashinfer-python": "0.6.10.post1"}, fusions=(FUSION,), seconds=8)
+    found = upgrade(pack(), {"packages.flashinfer-python": "0.6.9"}, {"packages.flashinfer-python": "0.6.10.post1"}, fusions=(FUSION,), seconds=120)
+    assert found.complete
     assert {change.kind for change in found.changes} >= {"gained", "plan"}
     for change in found.changes:
         assert change.witness is not None

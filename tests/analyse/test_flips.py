@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from policy.analyse.flips import Flips, flips, search
 from policy.analyse.outlook import Outlook
 from policy.evaluate import evaluate
 from policy.launch import Facts, Launch
+from policy.records import replace
 from policy.versions import Version
 from tests.analyse.launches import launch, pack, random_facts
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from policy.evaluate import evaluate
 from policy.launch import Facts, Launch
 from policy.pack import Pack
 from policy.problems import PackError
+from policy.records import replace
 from tests.analyse.launches import pack, random_facts
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import dataclass, field
 from functools import lru_cache
 from types import ModuleType
 
@@ -19,6 +18,7 @@ from policy.launchers.containers.reading.finish import finish
 from policy.launchers.found import FoundLaunch, LaunchNotice
 from policy.launchers.yaml_places import Node, read_documents
 from policy.origin import Origin
+from policy.records import dataclass, field
 
 MAX_CHARACTERS = 64_000_000  # of a whole file; logs are long
 _YAML_NAMES = (".yaml", ".yml", ".json")

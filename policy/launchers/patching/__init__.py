@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from policy.launchers.containers import Found, find_launches
@@ -22,6 +21,7 @@ from policy.launchers.patching.words import word_texts
 from policy.launchers.read import READERS
 from policy.launchers.rewrite import OBJECTS, by_hand, difference, read_both, read_words, rewritten
 from policy.launchers.rewriting import Change
+from policy.records import dataclass, field, replace
 
 __all__ = ["PatchProblem", "Wanted", "patched"]
 

@@ -7,7 +7,6 @@ the path is added. Only keys that the format itself reads are here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from policy.launchers.found import FoundLaunch
@@ -16,6 +15,7 @@ from policy.launchers.patching.text import Edits, PatchProblem
 from policy.launchers.rewrite_objects import nested
 from policy.launchers.rewriting import Change
 from policy.launchers.yaml_places import Node
+from policy.records import dataclass
 
 ARGUMENTS_VARIABLE = "VLLM_ADDITIONAL_ARGS"
 

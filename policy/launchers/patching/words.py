@@ -6,11 +6,11 @@ import json
 import re
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from policy.launchers.found import FoundLaunch, Word
 from policy.launchers.patching.text import Edits, PatchProblem
 from policy.launchers.rewriting import Edit
+from policy.records import dataclass
 
 #: How many places are tried for new words.
 ANCHORS = 8

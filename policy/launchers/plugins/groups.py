@@ -3,9 +3,8 @@ releases that do."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from policy.launchers.catalogue import known, read_table, since
+from policy.records import dataclass
 
 #: The name of this package's entry points in every group.
 NAME = "fusion_policy"

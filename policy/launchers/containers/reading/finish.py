@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 from policy.launchers.containers.reading.launches import merge_parts, role_of_words
 from policy.launchers.containers.reading.tensorrt_llm import state_command
 from policy.launchers.found import FoundLaunch, Word
+from policy.records import replace
 
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY", re.IGNORECASE)
 #: Module that a wrapper runs -> (the engine's program, whose options are taken out).

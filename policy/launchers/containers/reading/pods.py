@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from policy.launchers.containers.reading.images import engine_of_image, serves_by_itself
 from policy.launchers.containers.reading.launches import environment_of, field_of, number, role_of_name, role_of_words, word_of, words_of
@@ -14,6 +13,7 @@ from policy.launchers.containers.reading.shell_expand import Field
 from policy.launchers.found import FoundLaunch, Stated, Word
 from policy.launchers.yaml_places import Node
 from policy.origin import Origin
+from policy.records import dataclass, field
 
 _REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_][\w.-]*)\)")
 _DEVICES = re.compile(r"^(?:(?:nvidia|amd)\.com/gpu|gpu\.intel\.com/\w+|gpu)$")

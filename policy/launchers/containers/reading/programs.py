@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 
 from policy.launchers.containers.reading.images import engine_of_image
 from policy.launchers.containers.reading.shell_expand import Field
+from policy.records import dataclass, field
 
 MODULES = {
     "vllm.entrypoints.openai.api_server": "vllm",

@@ -4,8 +4,9 @@ as `<Kind.MEMBER: 3>`, and texts that are cut or shortened with dots."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from policy.records import dataclass
 
 MAX_DEPTH = 50
 _STRING = re.compile(r"[bru]*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")", re.DOTALL)

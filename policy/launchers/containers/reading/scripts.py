@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from policy.launchers.containers.reading.launches import environment_of, joins, model_of, role_of_words, signature, words_of
 from policy.launchers.containers.reading.shell_conditions import Condition
@@ -12,6 +11,7 @@ from policy.launchers.containers.reading.shell_run import Reached, Run
 from policy.launchers.found import FoundLaunch, Word
 from policy.launchers.yaml_places import Places
 from policy.origin import Origin
+from policy.records import dataclass
 
 MAX_RUNS = 24
 MAX_STEPS = 120_000  # of all runs together

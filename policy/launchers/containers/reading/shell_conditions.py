@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from operator import eq, ge, gt, le, lt, ne
 
 from policy.launchers.containers.reading.shell_expand import Variables, evaluate, is_default, number_of, text_of
 from policy.launchers.containers.reading.shell_tree import Command
 from policy.launchers.shell_words import ShellWord
+from policy.records import dataclass, field
 
 #: Which node of a launch a process is: not a condition on the launch.
 _PLACE = re.compile(r"RANK|NODE|HOST|PROC|LEADER|INDEX|MASTER|HEAD|POD|ROLE|LOCAL|WORKER", re.IGNORECASE)

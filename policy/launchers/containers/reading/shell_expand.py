@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
 
 from policy.launchers.containers.reading.shell_arithmetic import arithmetic
 from policy.launchers.shell_words import Part, ShellWord, Token, tokens
 from policy.launchers.shell_words import word as as_word
+from policy.records import dataclass, field
 
 Place = tuple[str, int, int]  # file, line, column
 

@@ -6,7 +6,6 @@ script's own defaults come to) and notes the condition, so that the caller can r
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 
 from policy.launchers.containers.reading.programs import Started, find_program
 from policy.launchers.containers.reading.shell_conditions import Condition, test
@@ -14,6 +13,7 @@ from policy.launchers.containers.reading.shell_expand import Field, Place, Value
 from policy.launchers.containers.reading.shell_scope import Files, Held, Scope, assign, assigned, declare, fed, value_of
 from policy.launchers.containers.reading.shell_tree import Case, Command, Function, Group, If, Loop, Sequence, Tree, parse
 from policy.launchers.yaml_places import Places
+from policy.records import dataclass, field, replace
 
 _DECLARING = {"export", "declare", "local", "readonly", "typeset"}
 _OPTION_LOOP = re.compile(r"\$\{?(?:1|opt\w*|arg\w*|key|param\w*|OPTARG)\b", re.IGNORECASE)

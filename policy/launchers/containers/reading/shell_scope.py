@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 from policy.launchers.containers.reading.shell_conditions import Condition
 from policy.launchers.containers.reading.shell_expand import MAX_FIELDS, MAX_VALUE, Field, Place, Value, Variables, expand, is_default, text_in, text_of
 from policy.launchers.containers.reading.shell_tree import Command, Sequence
 from policy.launchers.shell_words import ShellWord, Token
+from policy.records import dataclass, replace
 
 Held = tuple[tuple[Condition, bool], ...]
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[[^\]]*\])?(\+?)=")

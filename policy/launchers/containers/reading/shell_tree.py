@@ -4,11 +4,11 @@ tree; a construct that is not closed ends with the text."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeAlias
 
 from policy.launchers.shell_words import Part, ShellWord, Token, tokens
+from policy.records import dataclass, field
 
 MAX_DEPTH = 60  # nested constructs; deeper ones are read as if they were not nested
 
