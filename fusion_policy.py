@@ -62,6 +62,7 @@ def vllm_plugin() -> None:
     from policy.launchers.plugins.vllm import register
 
     register()
+    _arrange("vllm")
 
 
 def sglang_plugin() -> None:
@@ -69,6 +70,15 @@ def sglang_plugin() -> None:
     from policy.launchers.plugins.sglang import register
 
     register()
+    _arrange("sglang")
+
+
+def _arrange(engine: str) -> None:
+    """Let the runtime adapter act in this process, where a decision was handed to it."""
+    if os.environ.get("FUSION_POLICY_DECISION"):
+        from policy.launchers.plugins.adapter import arrange
+
+        arrange(engine)
 
 
 def __getattr__(name: str) -> Any:

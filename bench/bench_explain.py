@@ -64,6 +64,7 @@ def main() -> None:
             for run in range(options.runs):
                 folder = os.path.join(cache, str(run)) if fresh else cache
                 variables = {**os.environ, "XDG_CACHE_HOME": folder}
+                variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
                 if fresh:
                     variables["FUSION_POLICY_NO_SHIPPED_PACK"] = "1"
                 samples.append(cpu(words, variables))

@@ -88,7 +88,7 @@ class ProductReading(Reading):
                         self._given(source, (*path, *place), one["fact"], value)
                 if self.pack.fact(one["fact"]) is None:
                     source.complain((*path, "fact"), f"no fact is named `{one['fact']}`", self.vocabulary.suggest(one["fact"]))
-                maps.append(SettingMap(one["fact"], one.get("values", {}), one.get("given"), tuple(one.get("only", ()))))
+                maps.append(SettingMap(one["fact"], one.get("values", {}), one.get("given"), tuple(one.get("only", ())), one.get("contains", "")))
             found[name] = tuple(maps)
         return found
 

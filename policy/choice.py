@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from policy.conditions import Truth, decisive
+from policy.conditions import Truth
 from policy.decision import Finding, PlanState, Reason, SwitchUse
 from policy.engine_outcome import EngineOutcome
 from policy.pack import Fusion, Plan, Switch
@@ -22,7 +22,7 @@ class Choice:
         product = evaluation.facts.engine()
         versions = evaluation.facts.values("engine.version")
         rows = [] if product is None else [switch for switch in product.switches if switch.fusion == fusion.id]
-        holding = [(switch, decisive(switch.when, evaluation.facts)[0]) for switch in rows]
+        holding = [(switch, evaluation.truth(switch.when)) for switch in rows]
         assert isinstance(versions, Ordered)
         self.sure = [switch for switch, truth in holding if truth is True and switch.covers(versions)]
         self.maybe = [switch for switch, truth in holding if truth is not False and switch.overlaps(versions)]
@@ -64,7 +64,7 @@ class Choice:
 
     def in_preference(self) -> list[PlanState]:
         """The plans with those first whose `when` holds, else in the order of the fusion."""
-        return sorted(self.able, key=lambda state: 0 if decisive(state.plan.when, self.evaluation.facts)[0] is True else 1)
+        return sorted(self.able, key=lambda state: 0 if self.evaluation.truth(state.plan.when) is True else 1)
 
     def better(self, chosen: Plan) -> tuple[str, ...]:
         """Plans that would be taken instead of the chosen one if what hides them turned out well."""

@@ -21,6 +21,7 @@ COMMANDS = {
     "diff": ("diff", "what changes, for which launches, between two packs, revisions or releases"),
     "prove": ("prove", "invariants proved for all launches, or refuted by one"),
     "doctor": ("doctor", "is the plug-in loaded, do versions match, what is not known here"),
+    "preflight": ("preflight", "agree, build, verify and time on the GPUs at hand, in throw-away processes"),
     "diagnose": ("diagnose", "which hazards a log speaks for, and what would confirm each"),
     "check": ("check", "load a pack, look for mistakes in it, and run the cases of its rules"),
     "rule": ("rule", "one rule as a page"),
@@ -73,6 +74,10 @@ def parser_for(name: str | None = None) -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # it was closed by whoever started this; the number that this takes is not handed to a command
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # a name that the terminal cannot show is shown escaped, not as a traceback
@@ -86,19 +91,25 @@ def main(words: Sequence[str] | None = None) -> int:
         given, launch = given[:cut], given[cut + 1 :]
     first = next((word for word in given if not word.startswith("-")), None)
     if first is not None and first not in COMMANDS:
+        from policy.launchers.read import launch_in
         from policy.pack import did_you_mean
 
+        if launch_in([first]) is not None:
+            return _fail("a command comes first, and the launch after `--`", f"policy explain -- {' '.join(given)}")
         return _fail(f"`{first}` is no command", did_you_mean(first, COMMANDS) or f"commands: {', '.join(COMMANDS)}")
     from policy.problems import PolicyError
 
     parser = parser_for(first or "-")
     options, rest = parser.parse_known_args(given)
     # words may stand after options too: argparse takes only the first run of them
-    words_left = [word for word in rest if word == "-" or not word.startswith("-")]
-    if len(words_left) < len(rest) or (rest and not hasattr(options, "words")):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    if rest:
-        options.words = [*options.words, *words_left]
+    left = [word for word in rest if word == "-" or not word.startswith("-")]
+    taken = next((name for name in ("words", "files", "logs") if hasattr(options, name)), None)
+    if len(left) < len(rest) or (rest and taken is None):
+        return _unknown(first, parser, rest, given)
+    if taken is not None:
+        setattr(options, taken, [*getattr(options, taken), *left])
+    if launch and not hasattr(options, "assignments"):
+        return _fail(f"`policy {first}` takes no launch", "leave out what follows `--`")
     options.launch = launch
     try:
         if options.version:
@@ -109,8 +120,7 @@ def main(words: Sequence[str] | None = None) -> int:
         else:
             ending = int(import_module(f"policy.commands.{COMMANDS[options.name][0]}").run(options))
         # a reader that went away is met here, and not at the end of the process
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return ending
     except PolicyError as error:
         print(f"policy: {error}" if not any(problem.span for problem in error.problems) else str(error), file=sys.stderr)
@@ -125,6 +135,31 @@ def main(words: Sequence[str] | None = None) -> int:
         return _fail(f"cannot read or write{place}: {(error.strerror or str(error)).lower()}", "look at the path, its permissions and the space left")
     except KeyboardInterrupt:
         return 130
+
+
+def _unknown(command: str | None, parser: argparse.ArgumentParser, rest: Sequence[str], given: Sequence[str]) -> int:
+    """Say which word is not understood, and what was probably meant."""
+    from policy.launchers.read import launch_in
+    from policy.pack import did_you_mean
+
+    start = launch_in(given[1:])
+    if start is not None:
+        before, after = (" ".join(part) for part in (given[: start + 1], given[start + 1 :]))
+        return _fail("a launch is written after `--`", f"policy {before} -- {after}")
+    name = f"policy {command}" if command else "policy"
+    word = next((one for one in rest if one.startswith("-")), rest[0])
+    kind = "option" if word.startswith("-") else "word"
+    known = [option for action in parser_of(parser, command)._actions for option in action.option_strings]
+    near = did_you_mean(word.partition("=")[0], known) if kind == "option" else ""
+    return _fail(f"`{word}` is no {kind} that `{name}` takes", near or f"`{name} --help` lists what it takes")
+
+
+def parser_of(parser: argparse.ArgumentParser, command: str | None) -> argparse.ArgumentParser:
+    """The parser of a command; that of `policy` itself where none is named."""
+    if command is None:
+        return parser
+    found: argparse.ArgumentParser = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction)).choices[command]
+    return found
 
 
 def _fail(message: str, help: str) -> int:

@@ -268,6 +268,7 @@ class SettingDocument(Document):
     values: dict[str, Any] = Field(default_factory=dict, description="the setting's value (as text, lower case) -> the fact's; others are taken as they are")
     given: Any = Field(None, description="the fact's value where the setting is given at all")
     only: list[str] = Field(default_factory=list, description="the setting's values (as text, lower case) that say something; others say nothing")
+    contains: str = Field("", description="a part (lower case) that the setting's value must have to say something, as one option among several")
 
 
 class SettingsDocument(Document):

@@ -10,6 +10,8 @@ from policy.decision import Because, Decision, Finding, LaunchState, PlanState, 
 from policy.pack import Pack, Place
 from policy.records import dataclass, field
 
+#: What an engine that is left alone comes to, as a verb.
+BUILT = {"hang": "hangs", "crash": "crashes", "wrong_numbers": "gives wrong numbers", "partly_fused": "is only partly fused", "slower": "is slower"}
 WORDS = {"refuse": "refused", "warn": "warning", "note": "note"}
 MARKS = {"on": "green", "off": "red", "undetermined": "yellow"}
 CODES = {"green": "32", "red": "31", "yellow": "33", "bold": "1", "dim": "2"}
@@ -45,10 +47,12 @@ def colour_paint(text: str, colour: str) -> str:
 
 
 def wants_colour(is_terminal: bool, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether to colour: NO_COLOR forbids, FORCE_COLOR demands, else a terminal decides."""
+    """Whether to colour: NO_COLOR forbids, FORCE_COLOR and CLICOLOR_FORCE demand (unless they are 0), else a terminal decides."""
     if environment.get("NO_COLOR"):
         return False
-    return bool(environment.get("FORCE_COLOR")) or (is_terminal and environment.get("TERM") != "dumb")
+    if any(environment.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    return is_terminal and environment.get("TERM") != "dumb" and environment.get("CLICOLOR") != "0"
 
 
 def shown_place(place: Place | None, pack: Pack) -> str:
@@ -68,7 +72,8 @@ def headline(decision: Decision) -> str:
     reason = decision.reason
     name = decision.fusion
     if decision.posture == "audit" and decision.audit == "hazard":
-        return f"{name} is on and comes out {decision.left_alone.built.replace('_', ' ')} because of {reason.id}: {reason.title}"
+        built = decision.left_alone.built
+        return f"{name} is on and {BUILT.get(built, 'comes out ' + built.replace('_', ' '))} because of {reason.id}: {reason.title}"
     if decision.state == "on":
         plan = decision.chosen
         how = ", ".join(part for part in (plan.backend or plan.library, plan.scope.replace("_", " ")) if part) if plan else ""
@@ -108,7 +113,14 @@ def likeliest(decision: Decision) -> list[str]:
 
 
 def _detail(findings: Sequence[Finding]) -> str:
-    return "; ".join(f"{finding.fact} is {finding.value}, not {finding.condition}" for finding in findings[:3] if finding.truth is False)
+    return "; ".join(_unmet(finding) for finding in findings[:3] if finding.truth is False)
+
+
+def _unmet(finding: Finding) -> str:
+    """A condition that is false, in words; one under a `not` says what may not be."""
+    if finding.condition.startswith("not "):
+        return f"{finding.fact} is {finding.value}, and may not be {finding.condition[4:]}"
+    return f"{finding.fact} is {finding.value}, not {finding.condition}"
 
 
 def quiet_line(decision: Decision, pack: Pack) -> str:
@@ -127,7 +139,8 @@ def quiet_line(decision: Decision, pack: Pack) -> str:
 def decision_sections(decision: Decision, pack: Pack, verbose: bool = False) -> list[Section]:
     """Everything about one decision, in the order a reader asks."""
     sections = [_left_alone(decision, pack, verbose), _able(decision, pack, verbose), _answer(decision)]
-    rest = (_flips(decision), _paste(decision), _warnings(decision), _unknown(decision, pack, verbose), _assuming(decision, pack), _evidence(decision, pack))
+    changes = (_flips(decision, pack), _paste(decision))
+    rest = (*changes, _warnings(decision), _unknown(decision, pack, verbose), _assuming(decision, pack), _evidence(decision, pack))
     sections.extend(section for section in rest if section.rows)
     return sections
 
@@ -198,11 +211,23 @@ def _answer(decision: Decision) -> Section:
     return section
 
 
-def _flips(decision: Decision) -> Section:
+def _flips(decision: Decision, pack: Pack) -> Section:
     section = Section("what would turn it on")
     for flip in decision.flips:
-        section.cells(", ".join(f"{fact} {value}" for fact, value in flip.changes.items()), flip.cost)
+        variables = [variable for fact, value in flip.changes.items() if (variable := _variable(decision, pack, fact, value))]
+        section.cells(", ".join(f"{fact} {value}" for fact, value in flip.changes.items()), flip.cost, " ".join(variables))
     return section
+
+
+def _variable(decision: Decision, pack: Pack, fact: str, value: str) -> str:
+    """The environment variable of the engine that sets a fact to one value; an empty text where there is none."""
+    engine = pack.engine(decision.support.get("engine.name", ""))
+    for name, maps in engine.environment.items() if engine is not None else ():
+        for one in maps:
+            text = next((text for text, meant in one.values.items() if str(meant).lower() == value), value)
+            if one.fact == fact and one.given is None and (text in one.only or not (one.only or one.values)):
+                return f"{name}={text}"
+    return ""
 
 
 def _paste(decision: Decision) -> Section:

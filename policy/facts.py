@@ -13,6 +13,8 @@ TYPES = ("integer", "number", "version", "boolean", "text", "set")
 FOLDS = ("all", "any", "min", "max", "same")
 #: What it costs to change a fact, cheapest first. A fact without a cost cannot be changed for a given launch.
 COSTS = ("flag", "package", "machine")
+#: Texts whose values a fact remembers: traits and defaults are read for every launch.
+MOST_READ = 256
 
 
 class ValueProblem(ValueError):
@@ -48,6 +50,7 @@ class Fact:
     source: str = ""
     derived: bool = False
     _domain: list[Values] = field(default_factory=list, repr=False, compare=False)
+    _read: dict[tuple[bool, Any], Values] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def domain(self) -> Values:
@@ -101,6 +104,17 @@ class Fact:
         counts as anything between the final releases around it. Raises `ValueProblem`."""
         if isinstance(raw, Ordered | Discrete):
             return raw
+        if releases or not isinstance(raw, str | bool):
+            return self._values(raw, releases)
+        key = (isinstance(raw, bool), raw)
+        held = self._read.get(key)
+        if held is None:
+            held = self._values(raw, ())
+            if len(self._read) < MOST_READ:
+                self._read[key] = held
+        return held
+
+    def _values(self, raw: Any, releases: Sequence[Version]) -> Values:
         if raw is None or raw == "unknown":
             return self.domain
         if self.type == "set":

@@ -39,20 +39,26 @@ def reported(verdict: Verdict, launch: str, place: tuple[str, int]) -> list[Repo
     """The findings of one verdict, the worst kinds first."""
     file, line = place
     found = [of_launch(one, launch, place) for one in verdict.launch.findings if one.effect != "note"]
-    open_ = [decision for decision in verdict.decisions if _kind(decision) == "undetermined"]
-    if open_:
-        facts = Counter(name for decision in open_ for name in decision.unknown_facts)
-        names = tuple(name for name, _ in facts.most_common())
-        wanting = f", for want of {', '.join(names[:4])}" if names else ""
-        which = ", ".join(decision.fusion for decision in open_[:4]) + (", …" if len(open_) > 4 else "")
-        message = f"{len(open_)} fusion{'s are' if len(open_) > 1 else ' is'} undetermined{wanting}: {which}"
-        found.append(Reported("undetermined", "undetermined", message, launch, file, line, wants=names))
+    left = undetermined([decision for decision in verdict.decisions if _kind(decision) == "undetermined"])
+    if left is not None:
+        found.append(Reported("undetermined", "undetermined", left[0], launch, file, line, wants=left[1]))
     for decision in verdict.decisions:
         kind = _kind(decision)
         if kind is not None and kind != "undetermined":
             found.append(Reported(kind, decision.reason.id or decision.reason.kind, headline(decision), launch, file, line, decision.fusion))
         found.extend(Reported("warning", one.id, about(decision, one), launch, file, line, decision.fusion) for one in decision.warnings)
     return sorted(dict.fromkeys(found), key=lambda one: (KINDS.index(one.kind), one.fusion, one.id))
+
+
+def undetermined(open_: Sequence[Decision]) -> tuple[str, tuple[str, ...]] | None:
+    """What is said of the decisions that stay open, and the facts that would decide them, the most telling first."""
+    if not open_:
+        return None
+    facts = Counter(name for decision in open_ for name in decision.unknown_facts)
+    names = tuple(name for name, _ in facts.most_common())
+    wanting = f", for want of {', '.join(names[:4])}" if names else ""
+    which = ", ".join(decision.fusion for decision in open_[:4]) + (", …" if len(open_) > 4 else "")
+    return f"{len(open_)} fusion{'s are' if len(open_) > 1 else ' is'} undetermined{wanting}: {which}", names
 
 
 def about(decision: Decision, one: Because) -> str:

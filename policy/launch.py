@@ -103,6 +103,7 @@ class Facts:
     def __init__(self, pack: Pack, launch: Launch, strict: bool = False, presuming: bool = False) -> None:
         self.pack, self.launch, self.strict, self.presuming = pack, launch, strict, presuming
         self._held: dict[str, Given] = {}
+        self._derived_from: dict[str, Origin] = {}
 
     def values(self, fact: str) -> Values:
         """The possible values of a fact."""
@@ -180,7 +181,10 @@ class Facts:
         if product is None or trait is None:
             return Given(fact.domain, UNKNOWN)
         version = self.get(product.version_fact)
-        return Given(trait_values(fact, trait, version.values), Origin("derived", f"{product.version_fact} {self.shown(product.version_fact)}"))
+        origin = self._derived_from.get(product.version_fact)
+        if origin is None:
+            origin = self._derived_from[product.version_fact] = Origin("derived", f"{product.version_fact} {self.shown(product.version_fact)}")
+        return Given(trait_values(fact, trait, version.values), origin)
 
     def _derived(self, fact: Fact) -> Given | None:
         function = DERIVED.get(fact.name)

@@ -182,9 +182,22 @@ class Breakpoints:
 
     rows: tuple[tuple[Version, Any], ...]
     through: Version | None = None
+    _segments: tuple[tuple[Interval, Any, Ordered], ...] | None = field(default=None, init=False, repr=False, compare=False)
 
     def segments(self) -> Iterator[tuple[Interval, Any]]:
         """The rows as intervals of versions, with the unknown ends; `None` values where nothing is known."""
+        for interval, value, _ in self._remembered():
+            yield interval, value
+
+    def _remembered(self) -> tuple[tuple[Interval, Any, Ordered], ...]:
+        """The segments, each with its interval as a set of values; made once, since every trait of a launch asks for them."""
+        held = self._segments
+        if held is None:
+            held = tuple((interval, value, Ordered((interval,))) for interval, value in self._cut())
+            object.__setattr__(self, "_segments", held)
+        return held
+
+    def _cut(self) -> Iterator[tuple[Interval, Any]]:
         start: Version | None = None
         value: Any = None
         for since, following in self.rows:
@@ -201,8 +214,8 @@ class Breakpoints:
 
     def met(self, versions: Ordered) -> Iterator[tuple[Interval, Any]]:
         """The segments that share a version with the set."""
-        for interval, value in self.segments():
-            if not versions.outside(Ordered((interval,))):
+        for interval, value, segment in self._remembered():
+            if not versions.outside(segment):
                 yield interval, value
 
 
@@ -288,17 +301,18 @@ class Switch:
 @dataclass(frozen=True, slots=True)
 class SettingMap:
     """What a setting of an engine says about a fact: its `values` translated (by lower-case text), or `given` where it
-    is given at all; with `only`, other values say nothing."""
+    is given at all; with `only`, other values say nothing, and with `contains` those without that part."""
 
     fact: str
     values: Mapping[str, Any] = field(default_factory=dict)
     given: Any = None
     only: tuple[str, ...] = ()
+    contains: str = ""
 
     def fact_value(self, raw: Any) -> Any:
         """The fact's value for a setting's value; None where it says nothing."""
         text = str(raw).lower()
-        if self.only and text not in self.only:
+        if (self.only and text not in self.only) or self.contains not in text:
             return None
         if self.given is not None:
             return self.given

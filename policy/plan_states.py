@@ -27,6 +27,10 @@ class PlanStates:
         truth, mets = decisive(condition, self.facts)
         return truth, self.findings(mets)
 
+    def truth(self, condition: Condition) -> Truth:
+        """A condition's answer alone."""
+        return condition.truth(self.facts)
+
     def findings(self, mets: Iterable[Met]) -> tuple[Finding, ...]:
         """What was met, in words, each once."""
         found: dict[Finding, None] = {}

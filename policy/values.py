@@ -119,13 +119,23 @@ class Ordered:
         """Whether every value is in `other`."""
         if self.absent and not other.absent:
             return False
-        return all(any(_covers(big, small) for big in other.intervals) for small in self.intervals)
+        for small in self.intervals:  # loops, not generators: conditions ask little else
+            for big in other.intervals:
+                if _covers(big, small):
+                    break
+            else:
+                return False
+        return True
 
     def outside(self, other: Ordered) -> bool:
         """Whether no value is in `other`."""
         if self.absent and other.absent:
             return False
-        return all(_meet_is_empty(one, two, self.step) for one in self.intervals for two in other.intervals)
+        for one in self.intervals:
+            for two in other.intervals:
+                if not _apart(one, two, self.step):
+                    return False
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +187,19 @@ class Discrete:
 
     def within(self, other: Discrete) -> bool:
         """Whether every value is in `other`."""
-        return not self & ~other
+        if self.absent and not other.absent:
+            return False
+        if self.cofinite:
+            return other.cofinite and other.items <= self.items
+        return self.items.isdisjoint(other.items) if other.cofinite else self.items <= other.items
 
     def outside(self, other: Discrete) -> bool:
         """Whether no value is in `other`."""
-        return not self & other
+        if self.absent and other.absent:
+            return False
+        if self.cofinite:
+            return not other.cofinite and other.items <= self.items
+        return self.items <= other.items if other.cofinite else self.items.isdisjoint(other.items)
 
 
 Values = Ordered | Discrete
@@ -207,9 +225,14 @@ def _meet(one: Interval, two: Interval) -> Interval | None:
     return Interval(low, low_closed, high, high_closed)
 
 
-def _meet_is_empty(one: Interval, two: Interval, step: int) -> bool:
-    met = _meet(one, two)
-    return met is None or (step != 0 and _closed(met) is None)
+def _apart(one: Interval, two: Interval, step: int) -> bool:
+    """Whether two intervals share nothing."""
+    (low, low_closed, high, high_closed), (other_low, other_low_closed, other_high, other_high_closed) = one, two
+    if high is not None and other_low is not None and (high < other_low or (high == other_low and not (high_closed and other_low_closed))):
+        return True
+    if other_high is not None and low is not None and (other_high < low or (other_high == low and not (other_high_closed and low_closed))):
+        return True
+    return step != 0 and _closed(_meet(one, two) or one) is None
 
 
 def _closed(interval: Interval) -> Interval | None:

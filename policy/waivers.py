@@ -50,7 +50,8 @@ def find_waivers(start: Path) -> list[Waiver]:
 def read_waivers(file: Path) -> list[Waiver] | None:
     """The waivers of one file; None where it has no section for them. Raises `LaunchError` with every problem."""
     data = _toml(file)
-    section = data if file.name == "policy.toml" else data.get("tool", {}).get("fusion-policy")
+    tools = data.get("tool")
+    section = data if file.name == "policy.toml" else tools.get("fusion-policy") if isinstance(tools, dict) else None
     if not isinstance(section, dict) or "ignore" not in section:
         return None
     problems: list[Problem] = []
@@ -59,7 +60,7 @@ def read_waivers(file: Path) -> list[Waiver] | None:
     for number, (entry, line) in enumerate(zip(entries, _lines(file, len(entries)), strict=True), 1):
         problem = _wrong(entry)
         if problem:
-            problems.append(Problem(f"waiver {number}: {problem}", Span(str(file), line), "write `id`, `reason` and `until = 2027-01-31`"))
+            problems.append(Problem(f"waiver {number}: {problem}", Span(str(file), line), "write `[[ignore]]`, and below it `id`, `reason` and `until = 2027-01-31`"))
         else:
             waivers.append(Waiver(entry["id"], entry["reason"].strip(), _date(entry["until"]), str(file), line))
     if problems:

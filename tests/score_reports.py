@@ -19,14 +19,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from policy.load import read_pack
 from policy.pack import Pack
 from policy.problems import PolicyError
-from tests.reports.judge import Judgement, judge_report
+from tests.reports.judge import Judgement, judge_report, unknown_codes
 
 VERDICTS = ("right", "undetermined", "argued", "wrong")
 
 
 def score(pack: Pack, reports: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Judgements as stated and completed, and the keys that no fact is known for."""
-    found: dict[str, Any] = {"as_stated": [], "completed": [], "unmapped": Counter()}
+    """Judgements as stated and completed, the keys that no fact is known for, and the codes that no mechanism is known for."""
+    found: dict[str, Any] = {"as_stated": [], "completed": [], "unmapped": Counter(), "unknown_codes": Counter()}
     for report in reports:
         if not report.get("resolved_for_facts"):
             continue
@@ -34,6 +34,7 @@ def score(pack: Pack, reports: Iterable[dict[str, Any]]) -> dict[str, Any]:
             judgements, unmapped = judge_report(pack, report, complete)
             found[name].extend(judgements)
         found["unmapped"].update(unmapped)
+        found["unknown_codes"].update(unknown_codes(report))
     return found
 
 
@@ -86,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json:
         shown = {name: [one.as_json() for one in found[name]] for name in ("as_stated", "completed")}
         sums = {name: {of: {key: dict(row) for key, row in totals(found[name], of).items()} for of in ("label", "kind")} for name in shown}
-        print(json.dumps({**shown, "totals": sums, "unmapped": dict(found["unmapped"])}, indent=1))
+        print(json.dumps({**shown, "totals": sums, "unmapped": dict(found["unmapped"]), "unknown_codes": dict(found["unknown_codes"])}, indent=1))
         return 1 if wrong else 0
     for name, title in (("as_stated", "as stated"), ("completed", "completed by the profile")):
         print(f"== {title}")
@@ -98,6 +99,8 @@ def main(arguments: list[str] | None = None) -> int:
         print("\n".join((*_table("label", totals(found[name], "label")), "", *_table("kind", totals(found[name], "kind")), "")))
     if found["unmapped"]:
         print("keys that no fact is known for: " + ", ".join(f"{key} ({count})" for key, count in sorted(found["unmapped"].items())))
+    if found["unknown_codes"]:
+        print("codes whose mechanism is not known, so that no reason was compared: " + ", ".join(sorted(found["unknown_codes"])))
     return 1 if wrong else 0
 
 

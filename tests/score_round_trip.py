@@ -1,10 +1,11 @@
 """What is written back is read again the same: recorded command lines, the commands of a folder of launch files, and
 the files themselves.
 
-    python -m tests.score_round_trip [FOLDER] [--all]
+    python tests/score_round_trip.py [FOLDER] [--all]
 
 FOLDER holds INDEX.jsonl and the files it names, and may hold commands.jsonl (default: the shared corpus, else the sample
-under tests). Prints the numbers, and with `--all` every launch or file that could not be written and why."""
+under tests). Prints the numbers and their totals, and with `--all` every launch or file that could not be written and
+why; ends with 1 where something was written that reads otherwise."""
 
 from __future__ import annotations
 
@@ -17,6 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # run as a file as well
 
 from policy.decision import Verdict
 from policy.evaluate import evaluate
@@ -376,6 +379,26 @@ def comments(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.lstrip().startswith("#")]
 
 
+def totals(counts: Counter[str]) -> Iterator[str]:
+    """A line for commands recorded, commands of files and files: how many were right, of how many."""
+
+    def total(begin: str, end: str = "") -> int:
+        return sum(count for name, count in counts.items() if name.startswith(begin) and name.endswith(end))
+
+    yield f"recorded commands: {counts['recorded: right']} of {counts['recorded']} right"
+    written = total("commands under", ": right")
+    asked = sum(count for name, count in counts.items() if name.startswith("commands under") and name.endswith("`"))
+    yield f"commands of files: {written} of {asked} right, {counts['commands: wrong']} wrong, {counts['commands: not written']} not written"
+    for what in ("flags", "variables"):
+        open_ = total(f"files, {what}: not written")
+        done, wrong = counts[f"files, {what}: written"], counts[f"files, {what}: wrong"]
+        yield f"files, {what}: {done} of {done + wrong + open_} right, {wrong} wrong, {open_} not written"
+
+
+def is_wrong(counts: Counter[str]) -> bool:
+    return any(count and name.endswith((": wrong", ": not settled", "recorded: not written")) for name, count in counts.items())
+
+
 def main(arguments: list[str]) -> int:
     names = [one for one in arguments if not one.startswith("--")]
     folder = Path(names[0]) if names else shared_path("corpus") or SAMPLE
@@ -387,7 +410,8 @@ def main(arguments: list[str]) -> int:
         print(f"{count:>6}  {name}")
     if "--all" in arguments:
         print("\n".join(score.failures))
-    return 0
+    print("\n".join(totals(score.counts)))
+    return 1 if is_wrong(score.counts) else 0
 
 
 if __name__ == "__main__":

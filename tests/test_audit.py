@@ -77,7 +77,7 @@ def test_a_folder(audit: Any, fleet: Path) -> None:
     done = audit("fleet", *H200)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("fleet/bad.yaml:11: hazard: allreduce_rms is on and comes out")
+    assert lines[0].startswith("fleet/bad.yaml:11: hazard: allreduce_rms is on and hangs because of ")
     assert "rendezvous-over-world" in lines[0] or "early-completion" in lines[0]
     assert not [line for line in lines if "undetermined:" in line], "what is not known is summed up"
     assert re.match(r"3 launches: 1 hazard.*\d+ undetermined", lines[-2])
@@ -107,6 +107,42 @@ def test_files_that_are_named_and_cannot_be_read(audit: Any, fleet: Path) -> Non
     done = audit("fleet/bad.yaml", "--", "vllm", "serve", "m")
     assert (done.returncode, done.stdout) == (2, "")
     assert "audit takes files, or one command after `--`" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--set", "engine.versoin=1"], "no fact is named `engine.versoin`"),
+        (["--device", "h20"], "no device is named `h20`"),
+        (["--facts", "nothing.yaml"], "nothing.yaml:1:1: cannot be read"),
+        (["--require", "norm"], "`norm` is no fusion"),
+        (["nothing.yaml"], "there is no file `nothing.yaml`"),
+    ],
+)
+def test_a_wrong_option_is_no_folder_without_launches(audit: Any, fleet: Path, options: list[str], told: str) -> None:
+    done = audit("fleet", *options)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+
+
+def test_launches_that_cannot_be_as_stated_are_told(audit: Any, fleet: Path) -> None:
+    done = audit("fleet", *H200, "--set", "parallel.tensor_parallel_groups=7")
+    assert done.returncode == 2
+    assert "fleet/bad.yaml: `parallel.tensor_parallel_groups` is given as 7, but" in done.stderr
+
+
+def test_facts_of_the_standard_input_hold_for_every_file(audit: Any, fleet: Path) -> None:
+    done = audit("fleet", *H200, "--facts", "-", "--format", "json", given="engine.version: 0.22.1\n")
+    stated = audit("fleet", *H200, "--set", "engine.version=0.22.1", "--format", "json")
+    assert done.stdout == stated.stdout != audit("fleet", *H200, "--format", "json").stdout
+
+
+def test_a_required_fusion(audit: Any) -> None:
+    def code(version: str, *words: str) -> int:
+        known = ["--set", f"engine.version={version}"] if version else []
+        return int(audit(*H200, *known, "--require", "allreduce_rms", "--", "vllm", "serve", "m", "-tp", "2", *words).returncode)
+
+    assert (code("0.24.0"), code("0.24.0", "-cc.pass_config.fuse_allreduce_rms=false"), code("")) == (0, 1, 3)
 
 
 def test_a_command_and_the_standard_input(audit: Any) -> None:

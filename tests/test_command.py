@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+
+from policy.explain import wants_colour
 
 ROOT = Path(__file__).parents[1]
 BASE = "tests/broken/base"
@@ -40,7 +43,7 @@ class Command:
     """Runs `policy` with a cache of its own, no colour and no terminal."""
 
     def __init__(self, cache: Path) -> None:
-        self.environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "PYTHONPATH")}
+        self.environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "PYTHONPATH")}
         self.environment.update(XDG_CACHE_HOME=str(cache), PYTHONPATH=str(ROOT), PYTHONIOENCODING="utf-8", FUSION_POLICY_NO_SHIPPED_PACK="1")
 
     def __call__(self, *words: str, given: str | bytes = "", **environment: str) -> subprocess.CompletedProcess[str]:
@@ -123,7 +126,20 @@ def test_exit_codes(policy: Command, words: list[str], code: int) -> None:
         (small("--require", "ff"), "--require: `ff` is no fusion"),
         (small("--posture", "brave"), "invalid choice: 'brave'"),
         (small("--format", "yaml"), "invalid choice: 'yaml'"),
-        (small("--fast"), "unrecognized arguments: --fast"),
+        (small("--fast"), "`--fast` is no option that `policy explain` takes"),
+        (small("--devise", "box"), "did you mean `--device`?"),
+        (["doctor", "words"], "`words` is no word that `policy doctor` takes\n  help: `policy doctor --help` lists what it takes"),
+        (["exec", "words", "--", "vllm", "serve", "m"], "`words` is no word that `policy exec` takes"),
+        (["check", "--", "vllm", "serve", "m"], "`policy check` takes no launch"),
+        (["vllm", "serve", "m"], "the launch after `--`\n  help: policy explain -- vllm serve m"),
+        (["explain", "vllm", "serve", "m", "-tp", "2"], "a launch is written after `--`\n  help: policy explain -- vllm serve m -tp 2"),
+        (["explain", "--pack", BASE, "vllm", "serve", "m"], "a launch is written after `--`\n  help: as in `-- vllm serve m`"),
+        (["explain", "--pack", BASE, "--", "vllm serve m"], "leave out the quotes: `-- vllm serve m`"),
+        (["explain", "--pack", BASE, "--", "docker", "run", "image"], "write the command into one"),
+        (["explain", "--pack", BASE, "nothing.yaml"], "there is no file `nothing.yaml`"),
+        (["explain", "--pack", BASE, ""], "there is no file ``"),
+        (["explain", "--pack", BASE, "tests"], "this is a folder, not a file\n  help: name a file in it; `policy audit` searches folders"),
+        (["why-not", "--pack", BASE, "README.md", "f"], "the fusion comes first\n  help: policy why-not FUSION=on README.md"),
         (["explain", "--pack", BASE, "--set", "site.szie=2"], "--set site.szie=2: no fact is named `site.szie`\n  help: did you mean `site.size`?"),
         (
             ["explain", "--pack", BASE, "--set", "site.size=two", "--set", "site.kind=plane"],
@@ -257,7 +273,16 @@ def test_text_and_markdown_say_the_same(policy: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("environment", "coloured"), [({}, False), ({"FORCE_COLOR": "1"}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False)]
+    ("environment", "coloured"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "0"}, False),
+        ({"CLICOLOR_FORCE": "1"}, True),
+        ({"CLICOLOR_FORCE": "0"}, False),
+        ({"NO_COLOR": "1"}, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
+    ],
 )
 def test_colour(policy: Command, environment: dict[str, str], coloured: bool) -> None:
     assert ("\033[" in policy(*small("f"), **environment).stdout) is coloured
@@ -313,6 +338,19 @@ def test_a_reader_that_goes_away(policy: Command) -> None:
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 0
         process.stderr.close()
+
+
+def test_colour_on_a_terminal() -> None:
+    for environment, coloured in (({}, True), ({"TERM": "dumb"}, False), ({"CLICOLOR": "0"}, False), ({"NO_COLOR": "1"}, False)):
+        assert wants_colour(True, environment) is coloured
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_streams_that_are_closed(policy: Command, closed: str) -> None:
+    for words, code in ((small("f"), 0), (["explian"], 2), (["resolve", "--no-probe", "--", "vllm", "serve", "m"], 0)):
+        command = shlex.join([sys.executable, "-m", "fusion_policy", *words])
+        done = subprocess.run(["sh", "-c", f"{command} {closed}"], capture_output=True, text=True, cwd=ROOT, env=policy.environment, timeout=60, check=False)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False), done.stderr
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")

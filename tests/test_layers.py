@@ -34,6 +34,7 @@ LAYERS = {
     "policy.companions": NOUNS,
     "policy.origin": NOUNS,
     "policy.problems": NOUNS,
+    "policy.records": NOUNS,
     "policy.pack": NOUNS,
     "policy.launch": NOUNS,
     "policy.decision": NOUNS,

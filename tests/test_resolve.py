@@ -168,27 +168,29 @@ def test_bad_usage(policy: Any, tmp_path: Path, words: list[str], told: str) -> 
     assert told in done.stderr
 
 
+ADAPTER = "FUSION_POLICY_MODE=enforce FUSION_POLICY_BUILDER=adapter "
+STAGES = ["--set", "packages.flashinfer-python=0.6.12", "--device", "h200-sxm8", "--set"]
+
+
 def test_posture_fast_turns_on_what_is_able(policy: Any) -> None:
-    words = [
-        "--set",
-        "engine.version=0.20.2",
-        "--set",
-        "packages.flashinfer-python=0.6.12",
-        "--set",
-        "runtime.builder=adapter",
-        "--device",
-        "h200-sxm8",
-        "--",
-        "vllm",
-        "serve",
-        "m",
-        "-tp",
-        "2",
-        "-pp",
-        "2",
-    ]
-    assert policy("resolve", "allreduce_rms", *words).stdout == "vllm serve m -tp 2 -pp 2\n"
-    assert policy("resolve", "allreduce_rms", "--posture", "fast", *words).stdout == "vllm serve m -tp 2 -pp 2 -cc.pass_config.fuse_allreduce_rms=true\n"
+    words = [*STAGES, "engine.version=0.20.2", "--set", "runtime.builder=adapter", "--", "vllm", "serve", "m", "-tp", "2", "-pp", "2"]
+    assert policy("resolve", "allreduce_rms", *words).stdout == f"{ADAPTER}vllm serve m -tp 2 -pp 2\n"
+    assert (
+        policy("resolve", "allreduce_rms", "--posture", "fast", *words).stdout == f"{ADAPTER}vllm serve m -tp 2 -pp 2 -cc.pass_config.fuse_allreduce_rms=true\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("variables", "state"),
+    [("", "off"), (ADAPTER, "on"), ("FUSION_POLICY_BUILDER=adapter ", "on"), ("FUSION_POLICY_MODE=advise FUSION_POLICY_BUILDER=adapter ", "off")],
+)
+def test_who_builds_is_read_from_the_variables(policy: Any, variables: str, state: str) -> None:
+    """The plug-in that only advises leaves the engine to build, over WORLD in this release."""
+    words = f"{variables}vllm serve m -tp 2 -pp 2".split()
+    assert policy("explain", "-q", "allreduce_rms", *STAGES, "engine.version=0.22.1", "--", *words).stdout.endswith(f"\tallreduce_rms={state}\n")
+    if state == "on":
+        printed = policy("resolve", "allreduce_rms", *STAGES, "engine.version=0.22.1", "--", *words).stdout
+        assert sorted(printed.split()) == sorted(f"{ADAPTER}vllm serve m -tp 2 -pp 2".split())
 
 
 # --- JSON as it was written ---
@@ -223,7 +225,7 @@ def test_recorded_command_lines() -> None:
     if not rows:
         pytest.skip("the recorded command lines (1311 changes) are not there; the forms above ran")
     score = Score()
-    score_recorded(score, rows[::4])  # `python -m tests.score_round_trip` takes every row
+    score_recorded(score, rows[::4])  # `python tests/score_round_trip.py` takes every row
     assert score.failures == []
     assert score.counts["recorded: right"] > 250
 
@@ -248,7 +250,7 @@ def test_files_are_patched_and_read_again(name: str) -> None:
     if folder is None:
         pytest.skip("the corpus (158 files) is not there; the sample ran")
     score = Score()
-    score_files(score, folder, 1 if name == "sample" else 3)  # `python -m tests.score_round_trip` takes every file
+    score_files(score, folder, 1 if name == "sample" else 3)  # `python tests/score_round_trip.py` takes every file
     assert [text for text in score.failures if "wrong" in text.split(": ")[0]] == []
     written = {what: score.counts[f"files, {what}: written"] for what in ("flags", "variables")}
     assert written["flags"] >= (15 if name == "sample" else 38)

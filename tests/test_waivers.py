@@ -133,6 +133,19 @@ def test_defects_are_told(tmp_path: Path, text: str, told: str) -> None:
     assert told in str(error.value)
 
 
+def test_a_project_file_of_others_is_no_defect(tmp_path: Path) -> None:
+    for text in ("tool = 3\n", "[tool]\nfusion-policy = 3\n", "[tool.fusion-policy]\nx = 1\n"):
+        (tmp_path / "pyproject.toml").write_text(text)
+        assert read_waivers(tmp_path / "pyproject.toml") is None
+
+
+def test_the_readme_shows_one(tmp_path: Path) -> None:
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (tmp_path / "policy.toml").write_text(readme.split("```toml\n")[1].split("```")[0])
+    (found,) = read_waivers(tmp_path / "policy.toml") or []
+    assert (found.id, found.until) == ("rendezvous-over-world", datetime.date(2027, 1, 31))
+
+
 def test_defects_end_the_command(audit: Any, project: Path) -> None:
     (project / "policy.toml").write_text("[[ignore]]\nid = 'x'\n")
     done = audit("deploy", *HANG)

@@ -31,19 +31,32 @@ def meet(one: Mapping[str, int], two: Mapping[str, int]) -> Box | None:
 
 def inside(small: Mapping[str, int], big: Mapping[str, int]) -> bool:
     """Whether the one box lies in the other. Both leave out unrestricted dimensions."""
-    return all(dimension in small and not small[dimension] & ~mask for dimension, mask in big.items())
+    for dimension, mask in big.items():
+        held = small.get(dimension)
+        if held is None or held & ~mask:
+            return False
+    return True
 
 
 def without_inner(boxes: Iterable[Box]) -> list[Box]:
     """The boxes that lie in no other one, the largest first."""
-    kept: list[Box] = []
+    ordered = sorted(boxes, key=len)
+    if len(ordered) < 2:
+        return ordered
     by_dimensions: dict[frozenset[str], list[Box]] = {}
-    for box in sorted(boxes, key=len):
-        dimensions = frozenset(box)
-        if not any(known <= dimensions and any(inside(box, other) for other in others) for known, others in by_dimensions.items()):
-            kept.append(box)
-            by_dimensions.setdefault(dimensions, []).append(box)
-    return kept
+    return [box for box in ordered if _kept(box, by_dimensions)]
+
+
+def _kept(box: Box, by_dimensions: dict[frozenset[str], list[Box]]) -> bool:
+    """Whether a box lies in none of those kept so far; it is kept then."""
+    dimensions = frozenset(box)
+    for known, others in by_dimensions.items():
+        if known <= dimensions:
+            for other in others:
+                if inside(box, other):
+                    return False
+    by_dimensions.setdefault(dimensions, []).append(box)
+    return True
 
 
 def leftovers(region: Box, boxes: Sequence[Box], full: Mapping[str, int], steps: int = STEPS) -> Iterator[Box]:

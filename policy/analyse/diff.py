@@ -8,7 +8,8 @@ change is shown with the smallest launch that was decided on both sides.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import islice
 from time import process_time
 from typing import Any
@@ -18,8 +19,7 @@ from policy.analyse.cells import words
 from policy.analyse.concrete import concrete, written
 from policy.analyse.feasible import Feasible, declare
 from policy.analyse.outcomes import can_be_on, is_never_on
-from policy.analyse.outlook import Silent
-from policy.analyse.relevant import required
+from policy.analyse.outlook import Dependents, Footing, Fork, Silent
 from policy.analyse.sides import Compared, Side
 from policy.analyse.whole import taken
 from policy.conditions import All
@@ -34,6 +34,11 @@ from policy.values import Values
 TRIES = 6
 #: CPU seconds of a comparison where the caller names no budget.
 SECONDS = 30.0
+Progress = Callable[[int, int, str], None]
+
+
+def unseen(done: int, steps: int, what: str) -> None:
+    """A progress that nobody watches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,11 +116,17 @@ class Difference:
 
 
 def diff(
-    old: Pack, new: Pack, launches: Sequence[tuple[str, Launch]] = (), fusions: Sequence[str] | None = None, posture: str = "safe", seconds: float = SECONDS
+    old: Pack,
+    new: Pack,
+    launches: Sequence[tuple[str, Launch]] = (),
+    fusions: Sequence[str] | None = None,
+    posture: str = "safe",
+    seconds: float = SECONDS,
+    progress: Progress = unseen,
 ) -> Difference:
     """What another pack changes. Launches are stated by name, and decided by both packs."""
     sides = [Side(f"{pack.name} {pack.version} ({pack.digest})", pack) for pack in (old, new)]
-    return compare(sides[0], sides[1], launches, fusions, posture, seconds)
+    return compare(sides[0], sides[1], launches, fusions, posture, seconds, None, progress)
 
 
 def upgrade(
@@ -126,12 +137,13 @@ def upgrade(
     fusions: Sequence[str] | None = None,
     posture: str = "safe",
     seconds: float = SECONDS,
+    progress: Progress = unseen,
 ) -> Difference:
     """What other values of some facts change, such as `engine.version` (with `engine.name`) or a package's version. For
     given launches only the facts that differ are set. Raises `ValueProblem`, KeyError for an unknown fact."""
     changed = [fact for fact in after if before.get(fact) != after[fact]]
     sides = [Side.of(pack, ", ".join(f"{fact} {one[fact]}" for fact in changed if fact in one), one) for one in (before, after)]
-    return compare(sides[0], sides[1], launches, fusions, posture, seconds, tuple(changed))
+    return compare(sides[0], sides[1], launches, fusions, posture, seconds, tuple(changed), progress)
 
 
 def compare(
@@ -142,20 +154,26 @@ def compare(
     posture: str = "safe",
     seconds: float = SECONDS,
     changed: Sequence[str] | None = None,
+    progress: Progress = unseen,
 ) -> Difference:
-    """Every change from one side to another."""
+    """Every change from one side to another. `progress` is told how many steps of how many are done, and at which fusion."""
     started = process_time()
     names = [name for name in dict.fromkeys((*old.pack.fusions, *new.pack.fusions)) if fusions is None or name in fusions]
-    changes: list[Change] = []
-    unexamined: dict[str, int] = {}
-    for number, name in enumerate(names):
-        left = seconds - (process_time() - started)
-        search = _Search(Compared(old, new, (name,)), name, posture, left / (len(names) - number) if left > 0 else 0.0)
-        changes.extend(search.run())
-        if search.unexamined:
-            unexamined[name] = search.unexamined
+    searches = {name: _Search(Compared(old, new, (name,)), name, posture) for name in names}
+    sizes = {}
+    for number, (name, search) in enumerate(searches.items()):
+        progress(number, 2 * len(names), name)
+        sizes[name] = search.prepare()
+    changes: dict[str, list[Change]] = {}
+    # the smallest first: what they leave of their shares is there for the others
+    for number, name in enumerate(sorted(names, key=lambda name: sizes[name])):
+        progress(len(names) + number, 2 * len(names), name)
+        left = max(0.0, seconds - (process_time() - started))
+        changes[name] = searches[name].run(left / (len(names) - number))
+    unexamined = {name: searches[name].unexamined for name in names if searches[name].unexamined}
     hits = [hit for name, launch in launches for hit in _hits(old, new, name, launch, names, posture, changed)]
-    return Difference(old.name, new.name, posture, tuple(changes), tuple(hits), unexamined, process_time() - started)
+    found = tuple(change for name in names for change in changes[name])
+    return Difference(old.name, new.name, posture, found, tuple(hits), unexamined, process_time() - started)
 
 
 def _hits(old: Side, new: Side, name: str, launch: Launch, fusions: Sequence[str], posture: str, changed: Sequence[str] | None) -> Iterator[Hit]:
@@ -182,31 +200,41 @@ def alone(decision: Decision | None) -> str:
 class _Search:
     """One fusion: the boxes in which a part differs, and launches of them that are decided otherwise."""
 
-    def __init__(self, compared: Compared, fusion: str, posture: str, seconds: float) -> None:
+    def __init__(self, compared: Compared, fusion: str, posture: str) -> None:
         self.compared, self.fusion, self.posture = compared, fusion, posture
-        self.deadline = process_time() + seconds
+        self.deadline = 0.0
         self.space = compared.space
         self.unexamined = 0
+        self.parts: dict[str, list[Box]] = {}
+        self.launches: dict[frozenset[tuple[str, int]], tuple[Box, dict[str, Any] | None]] = {}
+        self.outcomes: dict[frozenset[tuple[str, str]], tuple[Outcome, Outcome]] = {}
 
-    def run(self) -> list[Change]:
+    def prepare(self) -> int:
+        """Find the boxes in which a part differs, and say how many there are."""
         declare(self.space)
         self.space.freeze()
         self.feasible = Feasible(self.space)
-        by_part: dict[str, list[Box]] = {}
+        found: dict[str, list[Box]] = {}
         try:
             for part, box in self.compared.differing(self.fusion):
-                by_part.setdefault(part, []).append(box)
+                found.setdefault(part, []).append(box)
         except TooWideError:
             self.unexamined += 1
-        if not by_part:
+        self.parts = {part: merged(boxes, self.space.full) for part, boxes in found.items()}
+        return sum(map(len, self.parts.values()))
+
+    def run(self, seconds: float) -> list[Change]:
+        """The changes found in these boxes in so many CPU seconds."""
+        self.deadline = process_time() + seconds
+        if not self.parts:
             return []
         self.sides = [On(self.compared, side, self.fusion, self.posture) for side in (self.compared.old, self.compared.new)]
         self.pinned = {name for side in self.sides for name in side.side.pinned}
         changes: dict[tuple[str, str, str, str, str], Change] = {}
-        for number, (part, boxes) in enumerate(by_part.items()):
-            for box in merged(boxes, self.space.full):
+        for number, (part, boxes) in enumerate(self.parts.items()):
+            for box in boxes:
                 if process_time() > self.deadline:
-                    self.unexamined += len(by_part) - number
+                    self.unexamined += len(self.parts) - number
                     return list(changes.values())
                 for change in self._inside(part, box):
                     key = (str(change.before), str(change.after), change.alone_before, change.alone_after, str(sorted(box.items())))
@@ -222,20 +250,28 @@ class _Search:
             if process_time() > self.deadline:
                 self.unexamined += 1
                 return
-            narrowed = self.feasible.narrowed(candidate)
-            found = concrete(self.feasible, self.feasible.filled(narrowed, self.pinned)) if narrowed is not None else None
-            if found is None:
+            narrowed, facts = self._launch_in(candidate)
+            if facts is None:
                 continue
-            facts = written(found)
             outcome = self._outcome(facts)
             if outcome[0] != outcome[1] and outcome not in seen:
                 seen.add(outcome)
-                few = {name: value for name, value in facts.items() if name in narrowed} if narrowed is not None else facts
+                few = {name: value for name, value in facts.items() if name in narrowed}
                 witness = self._smallest(few if self._outcome(few) == outcome else facts, outcome)
                 alone_now = [alone(side.decision(witness)) for side in self.sides]
                 where = self.space.of_box(box)
                 texts = {name: words(self.space.fact(name), values) for name, values in where.items()}
                 yield Change(self.fusion, where, *outcome, (part,), witness, alone_now[0], alone_now[1], texts)
+
+    def _launch_in(self, box: Box) -> tuple[Box, dict[str, Any] | None]:
+        """The box narrowed, and a launch of it that says everything; remembered, since parts often differ in the same boxes."""
+        key = frozenset(box.items())
+        held = self.launches.get(key)
+        if held is None:
+            narrowed = self.feasible.narrowed(box)
+            found = concrete(self.feasible, self.feasible.filled(narrowed, self.pinned)) if narrowed is not None else None
+            held = self.launches[key] = (narrowed or {}, None if found is None else written(found))
+        return held
 
     def _candidates(self, box: Box, plan: str | None) -> Iterator[Box]:
         """Parts of a box to try: where the plan concerned (any plan) can be taken on one side, then any part of it."""
@@ -246,19 +282,25 @@ class _Search:
             yield part
 
     def _outcome(self, facts: Mapping[str, Any]) -> tuple[Outcome, Outcome]:
-        before, after = (Outcome.of(side.decision(facts)) for side in self.sides)
-        return before, after
+        key = frozenset((name, str(value)) for name, value in facts.items())
+        held = self.outcomes.get(key)
+        if held is None:
+            before, after = (Outcome.of(side.decision(facts)) for side in self.sides)
+            held = self.outcomes[key] = (before, after)
+        return held
 
     def _smallest(self, facts: dict[str, Any], outcome: tuple[Outcome, Outcome]) -> dict[str, Any]:
         """The launch without the facts that the outcomes do not need; many are dropped at once as long as that works."""
+        trials = [side.trial(facts) for side in self.sides]
         size = len(facts)
         while size:
             names = sorted(facts)
             for start in range(0, len(names), size):
-                dropped = set(names[start : start + size])
-                fewer = {name: value for name, value in facts.items() if name not in dropped}
-                if self._outcome(fewer) == outcome:
-                    facts = fewer
+                dropped = [name for name in names[start : start + size] if name in facts]
+                fewer = [trial.without(dropped) for trial in trials]
+                if all(Outcome.of(one.decision) == wanted for one, wanted in zip(fewer, outcome, strict=True)):
+                    trials = fewer
+                    facts = {name: value for name, value in facts.items() if name not in dropped}
             size //= 2
         return facts
 
@@ -270,8 +312,10 @@ class On:
         self.compared, self.side, self.posture, self.full = compared, side, posture, compared.space.full
         self.fusion = side.pack.fusions.get(fusion)
         self.plans: list[tuple[str, list[Box], list[Box]]] = []
+        self.dependents = Dependents(side.pack)
         if self.fusion is None:
             return
+        self.footing = Footing(side.pack, self.fusion)
         on, never = can_be_on(side.pack, self.fusion, posture), is_never_on(side.pack, self.fusion)
         off = compared.boxes(side, never, may=True)
         for plan in self.fusion.plans:
@@ -292,14 +336,46 @@ class On:
 
     def decision(self, facts: Mapping[str, Any]) -> Decision | None:
         """The decision about a launch on this side, as far as nothing is presumed."""
-        if self.fusion is None:
-            return None
+        return self.trial(facts).decision
+
+    def trial(self, facts: Mapping[str, Any]) -> Trial:
+        """A launch on this side, to be decided and varied."""
         launch = Launch.of(self.side.pack, {name: value for name, value in facts.items() if self.side.pack.fact(name) is not None})
-        evaluation = Silent(Facts(self.side.pack, launch.with_facts(self.side.pack, self.side.pinned)), self.posture)
+        return Trial(self, Silent(Facts(self.side.pack, launch.with_facts(self.side.pack, self.side.pinned)), self.posture))
+
+
+class Trial:
+    """One launch on one side. A launch with fewer facts takes over what does not rest on those that were left out, and the
+    decision too where no condition that it rests on is answered otherwise. `like` is the launch it was taken over from."""
+
+    def __init__(self, on: On, evaluation: Silent, like: Trial | None = None) -> None:
+        self.on, self.evaluation, self.like = on, evaluation, like
+
+    @cached_property
+    def decision(self) -> Decision | None:
+        """What is decided about it; None where there is no such fusion."""
+        if self.like is not None:
+            return self.like.decision
+        if self.on.fusion is None:
+            return None
         decisions: dict[str, Decision] = {}
-        for one in required(self.side.pack, self.fusion):
-            decisions[one.id] = evaluation.decide(one, decisions)
-        return decisions[self.fusion.id]
+        for one in self.on.footing.needed:
+            decisions[one.id] = self.evaluation.decide(one, decisions)
+        return decisions[self.on.fusion.id]
+
+    def without(self, names: Sequence[str]) -> Trial:
+        """The launch without some facts; those that the side pins stay."""
+        facts, dropped = self.evaluation.facts, [name for name in names if name not in self.on.side.pinned]
+        touched = self.on.dependents.of(dropped)
+        launch = Launch({name: given for name, given in facts.launch.given.items() if name not in dropped})
+        fewer = Silent(Fork(facts, launch, touched), self.on.posture, self.evaluation, touched)
+        decided = self.like or self
+        same = decided.decision is not None and self._same_footing(facts, fewer.facts, touched)
+        return Trial(self.on, fewer, decided if same and fewer.answers_like(decided.evaluation, touched, facts) else None)
+
+    def _same_footing(self, before: Facts, after: Facts, touched: frozenset[str]) -> bool:
+        footing = self.on.footing
+        return touched.isdisjoint(footing.names) or footing.of(before) == footing.of(after)
 
 
 def as_json(found: Difference) -> dict[str, Any]:

@@ -103,7 +103,7 @@ class Explorer(Generic[Label]):
         return all(space.touching(name, facts.values(name)) & mask for name, mask in box.items() if name not in self.stated)
 
     def _narrower(self, evaluation: Inheriting, name: str, mask: int) -> Inheriting:
-        facts, dependents = evaluation.facts, self.outlook.dependents(name)
+        facts, dependents = evaluation.facts, self.outlook.dependents.of((name,))
         launch = facts.launch.with_facts(facts.pack, {name: self.analysis.space.values(name, mask)})
         return Inheriting(Fork(facts, launch, dependents), self.posture, evaluation, dependents)
 

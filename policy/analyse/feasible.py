@@ -53,6 +53,8 @@ class Feasible:
     _bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _usual: dict[str, int] = field(default_factory=dict)
     _known: dict[str, list[Any]] = field(default_factory=dict)
+    _inputs: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _reach: dict[tuple[str | int | None, ...], int] = field(default_factory=dict)
     _tries: int = 0
     _sure: bool = True
     _fallback: Box | None = None
@@ -93,11 +95,10 @@ class Feasible:
             if self._fallback is None:
                 raise TooWideError
             return None
-        lookup = BoxLookup(self.space, box)
         open_: list[str] = []
         for name, mask in box.items():
             if name in BOUND and mask != self.space.full[name] and self.bases(name):
-                reached = self.space.touching(name, BOUND[name](lookup))
+                reached = self._reached(name, box)
                 if not reached & mask:
                     self._learn(name, box)
                     return None
@@ -210,4 +211,15 @@ class Feasible:
         self.impossible.append({**kept, name: box[name]})
 
     def _out_of_reach(self, name: str, box: Box, mask: int) -> bool:
-        return not self.space.touching(name, BOUND[name](BoxLookup(self.space, box))) & mask
+        return not self._reached(name, box) & mask
+
+    def _reached(self, name: str, box: Box) -> int:
+        """The cells that a derived fact can be in somewhere in a box, remembered by what it is computed from."""
+        inputs = self._inputs.get(name)
+        if inputs is None:
+            inputs = self._inputs[name] = tuple(sorted(all_inputs(self.space, name)))
+        key = (name, *(box.get(one) for one in inputs))
+        held = self._reach.get(key)
+        if held is None:
+            held = self._reach[key] = self.space.touching(name, BOUND[name](BoxLookup(self.space, box)))
+        return held

@@ -13,7 +13,7 @@ from typing import Any
 
 from policy.analyse.moves import Move, Moves, cost_rank
 from policy.analyse.outlook import Outlook
-from policy.analyse.relevant import request_names, required
+from policy.analyse.relevant import request_names
 from policy.conditions import decisive
 from policy.decision import Decision, Finding, Flip
 from policy.evaluate import Evaluation
@@ -24,6 +24,8 @@ from policy.records import dataclass, field
 #: CPU seconds that a search takes at most where its caller names no budget.
 BUDGET = 0.15
 MACHINE = cost_rank("machine")
+#: Changes that are tried between two looks at the clock, which costs as much as some of them.
+TRIES_BETWEEN_LOOKS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +38,20 @@ class Flips:
     fixed: Mapping[str, str] = field(default_factory=dict)
 
 
-def flips(pack: Pack, launch: Launch, fusion: str, posture: str = "safe", budget: float = BUDGET, strict: bool = False) -> list[Flip]:
+def flips(
+    pack: Pack, launch: Launch, fusion: str, posture: str = "safe", budget: float = BUDGET, strict: bool = False, decided: Decision | None = None
+) -> list[Flip]:
     """Every minimal change of facts that turns `fusion` on without a further switch, fewest facts and cheapest first."""
-    return list(search(pack, launch, fusion, posture, budget, strict).found)
+    return list(search(pack, launch, fusion, posture, budget, strict, decided).found)
 
 
-def search(pack: Pack, launch: Launch, fusion: str, posture: str = "safe", budget: float = BUDGET, strict: bool = False) -> Flips:
+def search(
+    pack: Pack, launch: Launch, fusion: str, posture: str = "safe", budget: float = BUDGET, strict: bool = False, decided: Decision | None = None
+) -> Flips:
     """The same with what is known about the search: whether it was complete, and which fixed facts are in the way.
-    `budget` is CPU seconds. In posture audit the answer is that of posture safe. KeyError where there is no such fusion."""
-    return _Search(pack, launch, fusion, "safe" if posture == "audit" else posture, budget, strict).run()
+    `budget` is CPU seconds. In posture audit the answer is that of posture safe. `decided` is the decision about the
+    launch, where the caller has it. KeyError where there is no such fusion."""
+    return _Search(pack, launch, fusion, "safe" if posture == "audit" else posture, budget, strict).run(decided)
 
 
 class _OutOfBudgetError(Exception):
@@ -54,14 +61,15 @@ class _OutOfBudgetError(Exception):
 class _Search:
     def __init__(self, pack: Pack, launch: Launch, fusion: str, posture: str, budget: float, strict: bool) -> None:
         self.pack, self.launch, self.fusion, self.posture, self.strict = pack, launch, pack.fusions[fusion], posture, strict
-        self.deadline = process_time() + budget
-        self.needed = required(pack, self.fusion)
+        self.deadline, self.tried = process_time() + budget, 0
         self.outlook = Outlook(pack, launch, self.fusion, posture, strict)
         self.facts = self.outlook.base
         self.moves = Moves(pack, launch, self.fusion, self.facts)
 
-    def run(self) -> Flips:
-        decision = self._decide(self.outlook.evaluation)
+    def run(self, decided: Decision | None) -> Flips:
+        # a provisional decision rests on presumptions, which a search does not make
+        known = decided is not None and decided.posture == self.posture and not decided.provisional
+        decision = decided if decided is not None and known else self._decide(self.outlook.evaluation)
         if decision.state == "on":
             return Flips()
         in_the_way = self.in_the_way(decision, self.facts)
@@ -123,19 +131,23 @@ class _Search:
 
     def _turns_on(self, moves: tuple[Move, ...]) -> bool:
         """Whether the fusion is on, without a further switch, once these facts have changed."""
-        if process_time() > self.deadline:
+        if self.tried % TRIES_BETWEEN_LOOKS == 0 and process_time() > self.deadline:
             raise _OutOfBudgetError
+        self.tried += 1
         changes = {move.fact: move.values for move in moves}
         facts = self.outlook.fork(changes)
-        if not self.moves.fits_machine(facts, changes) or not self.outlook.may_be_on(facts, changes):
+        if not self.moves.fits_machine(facts, changes):
             return False
-        evaluation = self.outlook.evaluate(facts, changes, silent=True)
+        evaluation = self.outlook.silently(facts, changes)
+        return self.outlook.may_be_on(evaluation) and self.outlook.decided(evaluation, self._is_on)
+
+    def _is_on(self, evaluation: Evaluation) -> bool:
         decision = self._decide(evaluation)
         return decision.state == "on" and not decision.switches and evaluation.launch_state().state != "refused"
 
     def _decide(self, evaluation: Evaluation) -> Decision:
         decisions: dict[str, Decision] = {}
-        for fusion in self.needed:
+        for fusion in self.outlook.footing.needed:
             decisions[fusion.id] = evaluation.decide(fusion, decisions)
         return decisions[self.fusion.id]
 

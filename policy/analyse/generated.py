@@ -114,6 +114,7 @@ class Known:
         engines = [product for product in pack.products.values() if product.role == "engine" and (not names or any(product.name in one for one in names))]
         self.engine = next((product.releases for product in engines if product.releases), ())
         self._held: dict[str, Sequence[Any]] = {"engine.version": self.engine}
+        self._first: dict[tuple[str, int], Any] = {}
 
     def __call__(self, name: str) -> Sequence[Any]:
         """The known values of one fact."""
@@ -122,8 +123,13 @@ class Known:
             held = self._held[name] = known_values(self.pack, name)
         return held
 
+    def first(self, space: Space, name: str, number: int) -> Any:
+        """A value of one cell of a fact."""
+        if (name, number) not in self._first:
+            self._first[name, number] = representatives(space.fact(name), space.cells(name)[number], self(name))[0]
+        return self._first[name, number]
+
 
 def _one(space: Space, name: str, box: Mapping[str, int], known: Known) -> Any:
     mask = box.get(name, space.full[name])
-    cell = space.cells(name)[(mask & -mask).bit_length() - 1]
-    return representatives(space.fact(name), cell, known(name))[0]
+    return known.first(space, name, (mask & -mask).bit_length() - 1)

@@ -71,7 +71,10 @@ class PointLookup(BoxLookup):
 
     def __init__(self, space: Space, facts: Mapping[str, Any]) -> None:
         super().__init__(space, {})
-        self._held = {name: exactly(space.fact(name), value) for name, value in facts.items()}
+        self.facts = facts
+
+    def _values(self, name: str) -> Values:
+        return exactly(self.space.fact(name), self.facts[name]) if name in self.facts else super()._values(name)
 
 
 def all_inputs(space: Space, name: str) -> set[str]:

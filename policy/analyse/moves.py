@@ -43,6 +43,7 @@ class Moves:
         self.chain_facts = {name for _, arm in (gate.arms.rows if gate is not None else ()) for take in arm.takes for name in atom_facts(take.when)}
         self._held: dict[str, list[Move]] = {}
         self._borders: dict[str, tuple[Sequence[Version], tuple[Version, ...]]] = {}
+        self._cuts: dict[str, list[Ordered]] = {}
 
     def facts_of_fusion(self, fusion: str) -> set[str]:
         """The base facts that any condition of a fusion rests on."""
@@ -116,18 +117,27 @@ class Moves:
         found: list[object] = []
         for package, wanted in sorted(product.pins.get(release, {}).items()):
             name = PACKAGE_PREFIX + package
-            library = next((one for one in self.pack.products.values() if one.version_fact == name), None)
-            if name in self.launch.given or (name not in self.atoms and library is None):
+            cuts = self._package_cuts(name) if name not in self.launch.given else None
+            if cuts is None:
                 continue
             fact = self.pack.fact(name)
             assert fact is not None
-            cuts = [*self.atoms.get(name, ()), *(version_cuts(self.pack, library, self.atoms) if library is not None else ())]
             try:
                 version = fact.value(wanted.removeprefix("=="))
-                found.append((name, *(version in cut for cut in cuts if isinstance(cut, Ordered))))
+                found.append((name, *(version in cut for cut in cuts)))
             except ValueError:
                 found.append((name, wanted))
         return tuple(found)
+
+    def _package_cuts(self, name: str) -> list[Ordered] | None:
+        """The sets of a package's versions that anything asks about, remembered; None where nothing does."""
+        if name not in self._cuts:
+            library = next((one for one in self.pack.products.values() if one.version_fact == name), None)
+            if name not in self.atoms and library is None:
+                return None
+            cuts = [*self.atoms.get(name, ()), *(version_cuts(self.pack, library, self.atoms) if library is not None else ())]
+            self._cuts[name] = [cut for cut in dict.fromkeys(cuts) if isinstance(cut, Ordered)]
+        return self._cuts[name]
 
     def fits_machine(self, facts: Facts, changed: Iterable[str]) -> bool:
         """Whether the ranks still fit on the GPUs that are known to be there, where a change touches their number."""

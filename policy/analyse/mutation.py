@@ -117,6 +117,7 @@ class _Tested:
         known = Known(pack, rule.when)
         self.known_values: dict[str, Sequence[Any]] = {atom.fact: known(atom.fact) for atom in rule.when.atoms()}
         self._atoms: dict[tuple[str, Any], tuple[int, int]] = {}
+        self._cases: dict[str, dict[Values, int]] = {}
         self._nodes: dict[Place, tuple[int, int]] = {}
         self.whole = self._answer(rule.when, ())
 
@@ -179,15 +180,27 @@ class _Tested:
                 true, false = true & one_true, false | one_false
         return true, false
 
+    def _by_values(self, fact: str) -> dict[Values, int]:
+        """The sets of values that a fact has in some case, with the bits of those cases."""
+        held = self._cases.get(fact)
+        if held is None:
+            held = self._cases[fact] = {}
+            for number, lookup in enumerate(self.lookups):
+                values = lookup.values(fact)
+                held[values] = held.get(values, 0) | 1 << number
+        return held
+
     def _of_atom(self, atom: Atom) -> tuple[int, int]:
         key = (atom.fact, atom.accepted)
         held = self._atoms.get(key)
         if held is None:
             true = false = 0
-            for number, lookup in enumerate(self.lookups):
-                answer = atom.of(lookup.values(atom.fact))
-                true |= (answer is True) << number
-                false |= (answer is False) << number
+            for values, cases in self._by_values(atom.fact).items():
+                answer = atom.of(values)
+                if answer is True:
+                    true |= cases
+                elif answer is False:
+                    false |= cases
             held = self._atoms[key] = (true, false)
         return held
 

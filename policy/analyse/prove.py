@@ -8,7 +8,7 @@ and a launch is named only after it has been decided again.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from time import process_time
 from typing import Any
 
@@ -67,14 +67,24 @@ class Proof:
         return {**head, "refutation": launch, "open": self.open}
 
 
-def prove(pack: Pack, invariants: Iterable[Invariant], traits: str = TABULATED, seconds: float = SECONDS, whole: Whole | None = None) -> list[Proof]:
+def prove(
+    pack: Pack,
+    invariants: Iterable[Invariant],
+    traits: str = TABULATED,
+    seconds: float = SECONDS,
+    whole: Whole | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> list[Proof]:
     """Each invariant over all launches. `traits` is `tabulated` (as the tables say) or `probed` (any value). `whole` is a
-    space over the pack that `conditions_asked` of the invariants took part in."""
+    space over the pack that `conditions_asked` of the invariants took part in. `progress` is told how many of how many are
+    done, and the next one's id."""
     found: list[Proof] = []
     invariants = list(invariants)
     if whole is None:
         whole = Whole(pack, traits, conditions_asked(invariants))
-    for invariant in invariants:
+    for number, invariant in enumerate(invariants):
+        if progress is not None:
+            progress(number, len(invariants), invariant.id)
         started = process_time()
         status, refutation, open_ = PROVED, None, ""
         for fusion in invariant.of(pack):

@@ -3,12 +3,12 @@ that takes part in a decision differs between them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from policy.analyse.boxes import Box, leftovers, without_inner
 from policy.analyse.lookup import exactly
-from policy.analyse.lowering import TABULATED, Literal, Lowering, literals
+from policy.analyse.lowering import TABULATED, Lowering, Node, Settling
 from policy.analyse.outcomes import can_be_on, gate_is, is_never_on, requested
 from policy.analyse.regions import gate_condition
 from policy.analyse.relevant import required
@@ -30,9 +30,15 @@ class Side:
     pack: Pack
     pinned: Mapping[str, Values] = field(default_factory=dict)
     lowering: Lowering = field(init=False)
+    settling: Settling = field(init=False)
 
     def __post_init__(self) -> None:
         self.lowering = Lowering(self.pack, TABULATED)
+        self.settling = Settling(self.pinned)
+
+    def node(self, condition: Condition, may: bool) -> Node:
+        """A condition over literals, without what the pinned facts decide."""
+        return self.settling.of(self.lowering.lower(condition, may))
 
     @staticmethod
     def of(pack: Pack, name: str, pinned: Mapping[str, Any] | None = None) -> Side:
@@ -98,8 +104,9 @@ class Compared:
             for fusion in self.fusions:
                 if fusion in side.pack.fusions:
                     for condition in (*self.parts_of(side, fusion).values(), *_outcomes(side.pack, side.pack.fusions[fusion])):
-                        for literal in _all_literals(side.lowering, condition):
-                            self.space.cut(literal.fact, literal.accepted)
+                        for atom in condition.atoms():
+                            for name, accepted in side.lowering.asked(atom):
+                                self.space.cut(name, accepted)
             for fact, values in side.pinned.items():
                 self.space.cut(fact, values)
 
@@ -113,12 +120,7 @@ class Compared:
 
     def boxes(self, side: Side, condition: Condition, may: bool) -> list[Box]:
         """Where a condition holds on one side, as boxes over the facts that are not pinned."""
-        found: list[Box] = []
-        for box in self.space.node_boxes(side.lowering.lower(condition, may)):
-            left = dict(box)
-            if all(left.pop(fact, self.space.full[fact]) & self.space.touching(fact, values) for fact, values in side.pinned.items()):
-                found.append(left)
-        return found
+        return self.space.node_boxes(side.node(condition, may))
 
     def differing(self, fusion: str) -> Iterator[tuple[str, Box]]:
         """Boxes in which a part of the decision differs, with the name of the part: where it may hold on one side only, and
@@ -127,9 +129,9 @@ class Compared:
         ours, theirs = self.parts_of(self.old, fusion), self.parts_of(self.new, fusion)
         for key in dict.fromkeys((*ours, *theirs)):
             one, two = ours.get(key, NEVER), theirs.get(key, NEVER)
-            if not self.old.pinned and not self.new.pinned and self._same(one, two):
-                continue
             for may in (True, False):
+                if self.old.node(one, may) == self.new.node(two, may):
+                    continue
                 before, after = self.boxes(self.old, one, may), self.boxes(self.new, two, may)
                 if before != after:
                     for boxes, denied in ((before, after), (after, before)):
@@ -142,16 +144,8 @@ class Compared:
         name = f" on {self.fusions[0]} " if part.startswith("rule ") else f"plan {self.fusions[0]} "
         return words[-1] if part.startswith(("rule ", "plan ")) and name in part else None
 
-    def _same(self, one: Condition, two: Condition) -> bool:
-        return all(self.old.lowering.lower(one, may) == self.new.lowering.lower(two, may) for may in (True, False))
-
 
 def _outcomes(pack: Pack, fusion: Fusion) -> Iterator[Condition]:
     """What the boxes of an outcome ask besides the parts."""
     yield from (is_never_on(pack, fusion), can_be_on(pack, fusion, "safe"), can_be_on(pack, fusion, "fast"))
     yield from (taken(pack, fusion, plan) for plan in fusion.plans)
-
-
-def _all_literals(lowering: Lowering, condition: Condition) -> Iterable[Literal]:
-    for may in (True, False):
-        yield from literals(lowering.lower(condition, may))

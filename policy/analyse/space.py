@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from policy.analyse.boxes import Box, TooWideError, meet, without_inner
 from policy.analyse.cells import accepts, cells
-from policy.analyse.lowering import TABULATED, Both, Literal, Lowering, Node, literals
-from policy.conditions import Condition, SetTest
+from policy.analyse.lowering import TABULATED, Both, Literal, Lowering, Node
+from policy.conditions import Atom, Condition, SetTest
 from policy.facts import Fact
 from policy.pack import Pack
 from policy.records import dataclass, field
@@ -35,8 +35,8 @@ class Space:
     _cells: dict[str, list[Values]] = field(default_factory=dict)
     _masks: dict[tuple[str, Values | SetTest], int] = field(default_factory=dict)
     _unions: dict[tuple[str, int], Values] = field(default_factory=dict)
-    _boxes: dict[tuple[Node, int], list[Box]] = field(default_factory=dict)
-    _of_conditions: dict[tuple[int, bool, bool, int], tuple[Condition, list[Box]]] = field(default_factory=dict)
+    _added: dict[int, Atom] = field(default_factory=dict)
+    _boxes: dict[tuple[int, int], tuple[Node, list[Box]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.lowering = Lowering(self.pack, self.traits)
@@ -46,10 +46,11 @@ class Space:
     def add(self, *conditions: Condition) -> None:
         """Cut the dimensions by what these conditions ask."""
         for condition in conditions:
-            for may in (True, False):
-                for negated in (True, False):
-                    for literal in literals(self.lowering.lower(condition, may, negated)):
-                        self.cut(literal.fact, literal.accepted)
+            for atom in condition.atoms():
+                if id(atom) not in self._added:
+                    self._added[id(atom)] = atom
+                    for fact, accepted in self.lowering.asked(atom):
+                        self.cut(fact, accepted)
 
     def cut(self, fact: str, *accepted: Values | SetTest) -> None:
         """Cut one dimension by further sets."""
@@ -83,8 +84,9 @@ class Space:
 
     def freeze(self) -> None:
         """Make the cells of every dimension."""
-        for name in list(self._asked):
-            self.cells(name)
+        if len(self._cells) < len(self._asked):
+            for name in list(self._asked):
+                self.cells(name)
 
     def mask(self, name: str, accepted: Values | SetTest) -> int:
         """The cells inside an accepted set."""
@@ -120,21 +122,16 @@ class Space:
 
     def boxes(self, condition: Condition, may: bool = False, negated: bool = False, widest: int = WIDEST) -> list[Box]:
         """The condition as a union of boxes. Raises `TooWideError`."""
-        key = (id(condition), may, negated, widest)
-        held = self._of_conditions.get(key)
-        if held is None:
-            self.freeze()
-            # the condition is kept with its boxes, so that its identity stays its own
-            held = self._of_conditions[key] = (condition, self.node_boxes(self.lowering.lower(condition, may, negated), widest))
-        return held[1]
+        self.freeze()
+        return self.node_boxes(self.lowering.lower(condition, may, negated), widest)
 
     def node_boxes(self, node: Node, widest: int = WIDEST) -> list[Box]:
         """A lowered condition as a union of boxes. Raises `TooWideError`."""
-        key = (node, widest)
+        key = (id(node), widest)
         held = self._boxes.get(key)
         if held is None:
-            held = self._boxes[key] = self._dnf(node, widest)
-        return held
+            held = self._boxes[key] = (node, self._dnf(node, widest))
+        return held[1]
 
     def _dnf(self, node: Node, widest: int) -> list[Box]:
         if isinstance(node, Literal):

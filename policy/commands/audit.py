@@ -15,6 +15,7 @@ from policy import __version__
 from policy.commands import common
 from policy.findings import KINDS, Reported, as_github, as_junit, as_sarif, reported
 from policy.launchers.found import OF_A_RELEASE
+from policy.launchers.inputs import contradictions, launches
 from policy.launchers.read import ReadLaunch
 from policy.pack import Pack, did_you_mean
 from policy.problems import PolicyError, UsageError
@@ -32,7 +33,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """The options of `policy audit`."""
     parser.add_argument("files", nargs="*", metavar="FILE|DIR", help="files that hold launches; folders are searched for YAML, JSON, shell and log files")
     common.add_inputs(parser)
-    common.add_decision(parser)
+    common.add_decision(parser, FAILING)
     common.add_pack(parser)
     parser.set_defaults(posture="audit")
     parser.add_argument("--format", choices=FORMATS, default="text")
@@ -42,30 +43,40 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(slots=True)
 class Audit:
-    """What was found: launches by their labels, findings, files that could not be read, and files without a launch."""
+    """What was found: launches by their labels, findings, files that could not be read, files without a launch, files whose
+    launches cannot be as the options say, and the states of required fusions."""
 
     launches: list[str] = field(default_factory=list)
     findings: list[Reported] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
     empty: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+    required: set[str] = field(default_factory=set)
 
 
 def run(options: argparse.Namespace) -> int:
     """Report every finding; the exit code follows `--fail-on` (default: hazard, conflict, refused), waivers taken out."""
     if options.launch and options.files:
         raise UsageError("audit takes files, or one command after `--`", "call it once for each")
-    options.fail_on = options.fail_on or FAILING
     failing = common.wanted_kinds(options)
     pack = common.load(options)
+    common.stated_facts(pack, options)
+    missing = next((name for name in options.files if name != "-" and not os.path.lexists(name)), None)
+    if missing is not None:
+        raise UsageError(f"there is no file `{missing}`", "look at the path")
     audit = _read(pack, options)
     audit.findings = _waived(audit.findings, list(_files(options.files)), pack)
     shown = [one for one in audit.findings if one.kind != "undetermined" or options.verbose or "undetermined" in failing]
     _print(options.format, audit, shown, failing, pack)
-    for line in (*audit.unread, *(audit.empty if options.verbose else ())):
+    for line in (*dict.fromkeys(audit.undecided), *audit.unread, *(audit.empty if options.verbose else ())):
         print(line, file=sys.stderr)
     if audit.empty and not options.verbose:
         print(f"{len(audit.empty)} file{'s hold' if len(audit.empty) > 1 else ' holds'} no launch that is known (-v lists them)", file=sys.stderr)
-    return common.FINDING if any(one.kind in failing and not one.waived for one in audit.findings) else common.OK
+    if audit.undecided:
+        return common.USAGE
+    if any(one.kind in failing and not one.waived for one in audit.findings):
+        return common.FINDING
+    return common.of_required(audit.required)
 
 
 def _read(pack: Pack, options: argparse.Namespace) -> Audit:
@@ -77,26 +88,32 @@ def _read(pack: Pack, options: argparse.Namespace) -> Audit:
         if progress:
             print(f"\r{number + 1}/{len(files)}", end="", file=sys.stderr, flush=True)
         try:
-            read = common.read_inputs(pack, options, [name] if name else [])
+            read = launches(pack, common.request(options, [name] if name else []), common.stated_facts(pack, options))
         except PolicyError as error:
             if name is None or (options.files == [name] and not options.allow_empty):
                 raise
             target = audit.unread if name in options.files and not options.allow_empty else audit.empty
             target.append("\n".join(problem.render() for problem in error.problems))
             continue
+        impossible = list(contradictions(pack, read))
+        if impossible:
+            audit.undecided.extend(f"{name or 'command'}: {problem.render()}" for problem in impossible)
+            continue
         for position, one in enumerate(read):
             label = _label(one, name, position, len(read))
             audit.launches.append(label)
-            audit.findings.extend(_about(pack, one, options, label, name))
+            audit.findings.extend(_about(pack, one, options, label, name, audit.required))
     if progress:
         print("\r\033[K", end="", file=sys.stderr)
     return audit
 
 
-def _about(pack: Pack, read: ReadLaunch, options: argparse.Namespace, label: str, name: str | None) -> Iterator[Reported]:
+def _about(pack: Pack, read: ReadLaunch, options: argparse.Namespace, label: str, name: str | None, required: set[str]) -> Iterator[Reported]:
     """The findings of one launch; remarks that depend on the release say nothing where that is not known."""
     assumed = read.settings is not None and read.settings.version is None
-    for one in reported(common.decided(pack, read, options, None), label, _place(read, name)):
+    verdict = common.decided(pack, read, options, None)
+    required.update(decision.state for decision in verdict.decisions if decision.fusion in options.require)
+    for one in reported(verdict, label, _place(read, name)):
         if not (assumed and one.kind == "warning" and one.id in OF_A_RELEASE):
             yield one
 
@@ -104,7 +121,7 @@ def _about(pack: Pack, read: ReadLaunch, options: argparse.Namespace, label: str
 def _files(names: Sequence[str]) -> Iterator[str]:
     """The files of the names, folders searched without what is hidden in them."""
     for name in names:
-        if not Path(name).is_dir():
+        if not name or not Path(name).is_dir():
             yield name
             continue
         for folder, inner, files in os.walk(name):

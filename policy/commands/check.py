@@ -8,6 +8,7 @@ from pathlib import Path
 
 from policy.analyse.report import PackReport, render
 from policy.commands import common
+from policy.commands.long_work import long_work
 from policy.pack import Pack
 from policy.private_packs import joined
 from policy.problems import UsageError
@@ -27,6 +28,11 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Report every mistake; exit 1 where there is one, 2 where the pack cannot be loaded."""
+    with long_work():
+        return _run(options)
+
+
+def _run(options: argparse.Namespace) -> int:
     from policy.check import check
     from policy.compiled import compiled_text, shipped_file
     from policy.load import YamlSource, be_folder, build_checked, default_folder, digest_of, pack_files, read_sources

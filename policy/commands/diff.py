@@ -16,6 +16,7 @@ from typing import Any
 from policy.analyse.diff import SECONDS, Difference, as_json, diff, upgrade
 from policy.analyse.diff_text import markdown, text
 from policy.commands import common
+from policy.commands.long_work import Progress, long_work
 from policy.facts import ValueProblem
 from policy.launch import Launch
 from policy.load import default_folder, read_pack
@@ -41,14 +42,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Print every region that is decided otherwise, with a launch of it, and the given launches that are hit."""
-    with tempfile.TemporaryDirectory(prefix="fusion-policy-") as folder:
+    with tempfile.TemporaryDirectory(prefix="fusion-policy-") as folder, long_work() as progress:
         if "=" in options.old and "=" in options.new:
             pack = common.load(options, compiled=False)
             launches = _launches(pack, options)
-            found = _releases(pack, options, launches)
+            found = _releases(pack, options, launches, progress)
         else:
             old, new = (_pack(options, word, Path(folder) / name) for word, name in ((options.old, "old"), (options.new, "new")))
-            found = diff(old, new, _launches(new, options), _fusions(new, options), options.posture, options.seconds)
+            found = diff(old, new, _launches(new, options), _fusions(new, options), options.posture, options.seconds, progress)
     _print(found, options.format)
     return common.FINDING if options.fail_on_change and (found.changes or found.hits) else common.OK
 
@@ -77,10 +78,10 @@ def _launches(pack: Pack, options: argparse.Namespace) -> list[tuple[str, Launch
     return [((one.found.name if one.found else "") or f"launch {number}", one.launch) for number, one in enumerate(read, 1)]
 
 
-def _releases(pack: Pack, options: argparse.Namespace, launches: list[tuple[str, Launch]]) -> Difference:
+def _releases(pack: Pack, options: argparse.Namespace, launches: list[tuple[str, Launch]], progress: Progress) -> Difference:
     before, after = (_facts_of(pack, word) for word in (options.old, options.new))
     try:
-        return upgrade(pack, before, after, launches, _fusions(pack, options), options.posture, options.seconds)
+        return upgrade(pack, before, after, launches, _fusions(pack, options), options.posture, options.seconds, progress)
     except ValueProblem as problem:
         raise UsageError(str(problem), problem.help) from None
 
@@ -106,7 +107,9 @@ def _pack(options: argparse.Namespace, word: str, folder: Path) -> Pack:
     root = Path(options.pack) if options.pack else default_folder()
     archive = subprocess.run(["git", "-C", str(root), "archive", word, "--", "."], capture_output=True, check=False)
     if archive.returncode:
-        raise UsageError(f"`{word}` is neither a folder nor a revision of the repository of {root}", archive.stderr.decode(errors="replace").strip())
+        raise UsageError(
+            f"`{word}` is neither a folder nor a revision of the repository of {root}", f"git says `{archive.stderr.decode(errors='replace').strip()}`"
+        )
     folder.mkdir()
     with tarfile.open(fileobj=BytesIO(archive.stdout)) as tar:
         for member in tar.getmembers():

@@ -17,7 +17,7 @@ from policy.launchers.found import FoundLaunch
 from policy.launchers.installed import installed_versions
 from policy.launchers.plugins.groups import NAME, group_of
 from policy.launchers.read import read_launch
-from policy.launchers.resolve import MODE_VARIABLE, MODES
+from policy.launchers.variables import MODE_VARIABLE, MODES
 from policy.pack import Pack, did_you_mean
 from policy.versions import shown
 
@@ -29,7 +29,6 @@ ASKED = ("device.compute_capability", "device.interconnect", "device.multicast",
 def add(parser: argparse.ArgumentParser) -> None:
     """The options of `policy doctor`."""
     common.add_pack(parser)
-    parser.set_defaults(command=[])
 
 
 def run(options: argparse.Namespace) -> int:

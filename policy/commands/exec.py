@@ -12,7 +12,8 @@ from policy.commands.resolve import as_json
 from policy.launchers.child import run_command
 from policy.launchers.inputs import text_of
 from policy.launchers.plugins.groups import group_of
-from policy.launchers.resolve import MODE_VARIABLE, MODES, Resolution, resolve
+from policy.launchers.resolve import Resolution, resolve
+from policy.launchers.variables import MODE_VARIABLE, MODES
 from policy.problems import UsageError
 
 EXAMPLE = "policy exec --mode enforce -- vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 2 -pp 2"

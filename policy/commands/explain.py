@@ -28,16 +28,14 @@ def run(options: argparse.Namespace) -> int:
     common.wanted_kinds(options)
     pack = common.load(options)
     fusions, files = common.split_words(pack, options.words)
-    for name in options.require:
-        if fusions and name in pack.fusions and name not in fusions:
-            fusions.append(name)
+    fusions = common.with_required(fusions, options, pack)
     read = common.read_inputs(pack, options, files)
     verdicts = []
     for one in read:
         verdict = common.decided(pack, one, options, fusions)
         for decision in verdict.decisions:
             if (fusions or options.format == "json") and not options.quiet:
-                common.with_flips(pack, one, decision, options.posture)
+                common.with_flips(pack, one, decision, options.strict)
         verdicts.append(verdict)
     if options.quiet:
         for verdict in verdicts:

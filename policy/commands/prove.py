@@ -10,6 +10,7 @@ from pathlib import Path
 from policy.analyse.invariants import read_invariants
 from policy.analyse.prove import PROVED, REFUTED, SECONDS, prove, render
 from policy.commands import common
+from policy.commands.long_work import long_work
 from policy.problems import UsageError
 
 EXAMPLE = "policy prove"
@@ -35,7 +36,8 @@ def run(options: argparse.Namespace) -> int:
         if unknown:
             raise UsageError(f"no invariant is named `{unknown[0]}`", f"invariants: {', '.join(one.id for one in invariants)}", "--only")
         invariants = [one for one in invariants if one.id in options.only]
-    proofs = prove(pack, invariants, options.traits, options.seconds)
+    with long_work() as progress:
+        proofs = prove(pack, invariants, options.traits, options.seconds, progress=progress)
     if options.format == "json":
         json.dump({"schema_version": 1, "pack": pack.digest, "proofs": [proof.as_json() for proof in proofs]}, sys.stdout, indent=1, default=str)
         print()

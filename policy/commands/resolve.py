@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import json
 import sys
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from policy.commands import common
 from policy.explain import headline
+from policy.findings import about, undetermined
 from policy.launchers.inputs import text_of
 from policy.launchers.patching import Wanted, patched
-from policy.launchers.patching.manifests import manifest_patches
+from policy.launchers.patching.files import unified, whole_text, write_whole
+from policy.launchers.patching.manifests import documents_of, kustomize_text, manifest_patches
 from policy.launchers.read import ReadLaunch
-from policy.launchers.resolve import MODES, Resolution, resolve
+from policy.launchers.resolve import Resolution, resolve
+from policy.launchers.variables import MODES
 from policy.problems import LaunchError, UsageError
 
 EXAMPLE = "policy resolve -- vllm serve meta-llama/Llama-3.1-70B-Instruct -tp 2 -pp 2"
@@ -39,6 +41,7 @@ def run(options: argparse.Namespace) -> int:
     common.wanted_kinds(options)
     pack = common.load(options)
     fusions, files = common.split_words(pack, options.words)
+    fusions = common.with_required(fusions, options, pack)
     if files and (options.launch or len(files) > 1):
         raise UsageError("resolve takes one file, or one command after `--`", "call it once for each")
     if not files and not options.launch:
@@ -51,8 +54,7 @@ def run(options: argparse.Namespace) -> int:
     read = common.read_inputs(pack, options, files)
     verdicts = [common.decided(pack, one, options, fusions) for one in read]
     resolutions = [resolve(pack, one, verdict, _reader(options, one), options.mode) for one, verdict in zip(read, verdicts, strict=True)]
-    for resolution in resolutions:
-        _talk(resolution)
+    _talk(resolutions)
     if files and options.format not in ("json", "text"):
         code = _file(options, files[0], text, resolutions)
     else:
@@ -68,7 +70,7 @@ def _text(name: str) -> str:
         raise LaunchError(problems)
     if name == "-":
         raise UsageError("the standard input cannot be patched", "name the file, or use `--format text`")
-    return text
+    return whole_text(name)
 
 
 def _reader(options: argparse.Namespace, read: ReadLaunch) -> Any:
@@ -80,15 +82,32 @@ def _reader(options: argparse.Namespace, read: ReadLaunch) -> Any:
     return files
 
 
-def _talk(resolution: Resolution) -> None:
-    """What is changed and why, on the standard error."""
-    for decision in resolution.verdict.decisions:
-        if any(fusion == decision.fusion for fusion, _ in resolution.changes):
-            print(headline(decision), file=sys.stderr)
+def _talk(resolutions: list[Resolution]) -> None:
+    """What is changed and why, and what is left as it is, on the standard error."""
+    lines: dict[str, None] = {}
+    for number, resolution in enumerate(resolutions, 1):
+        label = f"{resolution.name or f'launch {number}'}: " if len(resolutions) > 1 else ""
+        lines.update(dict.fromkeys(f"{label}{line}" for line in _said(resolution)))
+    for line in lines:
+        print(line, file=sys.stderr)
+
+
+def _said(resolution: Resolution) -> Iterator[str]:
+    verdict = resolution.verdict
+    changed = {fusion for fusion, _ in resolution.changes}
+    for decision in verdict.decisions:
+        if decision.fusion in changed or decision.conflict:
+            yield headline(decision)
         for warning in decision.warnings:
-            print(f"{decision.fusion}: {warning.title}", file=sys.stderr)
+            yield about(decision, warning)
+    yield from (one.title for one in verdict.launch.findings if one.effect == "warn" or (one.effect == "refuse" and not resolution.result.problem))
+    left = undetermined([decision for decision in verdict.decisions if decision.state == "undetermined"])
+    if left is not None:
+        yield f"left as they are: {left[0]}"
     if resolution.result.problem:
-        print(f"policy: {resolution.result.problem}", file=sys.stderr)
+        yield f"policy: {resolution.result.problem}"
+    elif not changed and not resolution.companions and verdict.posture != "audit":
+        yield "nothing is changed"
 
 
 def _print(kind: str | None, resolutions: list[Resolution], many: bool) -> int:
@@ -110,7 +129,7 @@ def as_json(resolution: Resolution) -> dict[str, Any]:
         "schema_version": 1,
         "name": resolution.name,
         "command": resolution.result.words,
-        "environment": resolution.environment,
+        "environment": {**resolution.given, **resolution.environment},
         "changes": [{"fusion": fusion, "setting": change.path, "value": change.value, "kind": kind} for fusion, change, kind in changes],
         "problem": resolution.result.problem,
         "decisions": [{"fusion": decision.fusion, "state": decision.state, "digest": decision.digest} for decision in resolution.verdict.decisions],
@@ -133,41 +152,35 @@ def _file(options: argparse.Namespace, name: str, text: str, resolutions: list[R
 
 def _show(options: argparse.Namespace, name: str, old: str, new: str) -> None:
     if options.format in ("json-patch", "kustomize"):
-        _manifest(options.format, old, new)
+        _manifest(options.format, name, old, new)
     elif options.write:
         if old != new:
-            file = Path(name)
-            marked = file.read_bytes().startswith(b"\xef\xbb\xbf")
-            file.write_text(new, encoding="utf-8-sig" if marked else "utf-8", newline="")
+            write_whole(name, new)
             print(f"{name}: written", file=sys.stderr)
     else:
-        sys.stdout.writelines(_diff(name, old, new))
+        _put("".join(unified(name, old, new)))
 
 
-def _diff(name: str, old: str, new: str) -> list[str]:
-    """A unified diff that `git apply` and `patch` take."""
-    path = name.removeprefix("./").lstrip("/")
-    lines = []
-    for line in difflib.unified_diff(old.splitlines(keepends=True), new.splitlines(keepends=True), f"a/{path}", f"b/{path}"):
-        lines.append(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n")
-    return lines
+def _put(text: str) -> None:
+    """A patch names the bytes of a file, whatever the terminal's encoding is."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode())
+    sys.stdout.buffer.flush()
 
 
-def _manifest(kind: str, old: str, new: str) -> None:
-    import yaml
-
-    def loads(text: str) -> list[Any]:
-        return list(yaml.safe_load_all(text))
-
-    patches = manifest_patches(old, new, loads)
-    if kind == "json-patch":
-        data = (
-            [{"target": target, "patch": operations} for target, operations in patches]
-            if len(patches) > 1
-            else [one for _, operations in patches for one in operations]
-        )
-        json.dump(data, sys.stdout, indent=1)
-        print()
+def _manifest(kind: str, name: str, old: str, new: str) -> None:
+    """Print the difference as patches. Raises `UsageError` for a file that no such patch can be applied to."""
+    before, after = documents_of(old), documents_of(new)
+    if before is None or after is None:
+        raise UsageError(f"{name} holds no YAML documents that a patch could be applied to", "leave `--format` out for a diff", "--format")
+    patches = manifest_patches(before, after, kind == "kustomize")
+    if kind == "kustomize":
+        if any("kind" not in target or "name" not in target for target, _ in patches):
+            raise UsageError(f"{name} has no kind and name by which kustomize finds a resource", "leave `--format` out for a diff", "--format")
+        _put(kustomize_text(patches))
         return
-    entries = [{"target": target, "patch": yaml.safe_dump(operations, sort_keys=False)} for target, operations in patches]
-    sys.stdout.write(yaml.safe_dump({"patches": entries}, sort_keys=False))
+    data: list[Any] = [{"target": target, "patch": operations} for target, operations in patches]
+    if len(patches) <= 1:
+        data = [one for _, operations in patches for one in operations]
+    json.dump(data, sys.stdout, indent=1, default=str)
+    print()

@@ -7,14 +7,18 @@ import json
 import sys
 from typing import Any
 
+from policy.analyse.diff import SECONDS, Difference, as_json, upgrade
+from policy.analyse.diff_text import markdown, text
 from policy.commands import common
+from policy.commands.long_work import long_work
 from policy.decision import Decision
 from policy.evaluate import evaluate
 from policy.facts import ValueProblem
-from policy.launch import Facts
+from policy.launch import Facts, Launch
 from policy.origin import Origin
 from policy.pack import Pack, did_you_mean
 from policy.problems import UsageError
+from policy.values import ABSENT
 
 EXAMPLE = "policy upgrade vllm=0.24.0 --set engine.version=0.23.0 --device h200-sxm8 -- vllm serve MODEL -tp 2 -dp 2"
 
@@ -31,13 +35,15 @@ def add(parser: argparse.ArgumentParser) -> None:
     common.add_pack(parser)
     parser.add_argument("--posture", choices=("safe", "fast", "audit"), default="safe")
     parser.add_argument("--strict", action="store_true", help="assume nothing")
+    parser.add_argument("--everything", action="store_true", help="also every region of launches, given or not, that is decided otherwise")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="CPU seconds for --everything (default: %(default)s)")
     parser.add_argument("--fail-on-change", action="store_true", help="exit 1 where a launch is decided otherwise")
     parser.add_argument("--format", choices=("text", "json", "markdown"), default="text")
 
 
 def run(options: argparse.Namespace) -> int:
     """Decide every launch under both releases and print what differs."""
-    pack = common.load(options)
+    pack = common.load(options, compiled=not options.everything)
     releases = [word for word in options.words if "=" in word]
     if not releases:
         raise UsageError("no release to change to", f"write PRODUCT=VERSION; products: {', '.join(sorted(pack.products))}")
@@ -45,7 +51,8 @@ def run(options: argparse.Namespace) -> int:
     _, files = common.split_words(pack, [word for word in options.words if "=" not in word])
     rows: list[dict[str, Any]] = []
     names = []
-    for number, one in enumerate(common.read_inputs(pack, options, files), 1):
+    read = common.read_inputs(pack, options, files)
+    for number, one in enumerate(read, 1):
         name = (one.found.name if one.found and one.found.name else "") or f"launch {number}"
         names.append(name)
         # what the present release required comes anew with the next one
@@ -66,8 +73,27 @@ def run(options: argparse.Namespace) -> int:
                     "why": "; ".join(one.title for one in after.launch.findings[:2]),
                 }
             )
-    _print(options.format, rows, names, changes)
-    return common.FINDING if rows and options.fail_on_change else common.OK
+    found = _everything(pack, options, [one.launch for one in read], changes) if options.everything else []
+    _print(options.format, rows, names, changes, found)
+    return common.FINDING if options.fail_on_change and (rows or any(one.changes for one in found)) else common.OK
+
+
+def _everything(pack: Pack, options: argparse.Namespace, launches: list[Launch], changes: dict[str, str]) -> list[Difference]:
+    """What changes for any launch, from each of the releases that the given ones have."""
+    starts: dict[tuple[tuple[str, str], ...], None] = {}
+    for launch in launches:
+        facts = Facts(pack, launch, options.strict)
+        engine = facts.engine()
+        before = {"engine.name": engine.name} if engine is not None and engine.version_fact in changes else {}
+        for fact in changes:
+            held = facts.values(fact).single()
+            if held is None:
+                raise UsageError(f"the present value of `{fact}` is not known", f"state it with `--set {fact}=VERSION`", "--everything")
+            before[fact] = "absent" if held is ABSENT else str(held)
+        starts[tuple(before.items())] = None
+    posture = "safe" if options.posture == "audit" else options.posture
+    with long_work() as progress:
+        return [upgrade(pack, dict(start), {**dict(start), **changes}, (), None, posture, options.seconds, progress) for start in starts]
 
 
 def _change(pack: Pack, word: str) -> tuple[str, str]:
@@ -101,10 +127,11 @@ def _state(decision: Decision) -> str:
     return f"{decision.state}{plan}{reason}; {engine}"
 
 
-def _print(kind: str, rows: list[dict[str, Any]], names: list[str], changes: dict[str, str]) -> None:
+def _print(kind: str, rows: list[dict[str, Any]], names: list[str], changes: dict[str, str], found: list[Difference]) -> None:
     words = ", ".join(f"{fact} {version}" for fact, version in changes.items())
     if kind == "json":
-        json.dump({"schema_version": 1, "to": changes, "launches": len(names), "changes": rows}, sys.stdout, indent=1)
+        regions = {"regions": [as_json(one) for one in found]} if found else {}
+        json.dump({"schema_version": 1, "to": changes, "launches": len(names), "changes": rows, **regions}, sys.stdout, indent=1, default=str)
         print()
         return
     if kind == "markdown":
@@ -113,7 +140,11 @@ def _print(kind: str, rows: list[dict[str, Any]], names: list[str], changes: dic
             print("| launch | fusion | before | after |\n|---|---|---|---|")
         for row in rows:
             print(f"| {row['launch']} | {row['fusion']} | {row['before']} | {row['after']} |")
+        for one in found:
+            print("\n" + markdown(one).rstrip())
         return
     for row in rows:
         print(f"{row['launch']}: {row['fusion']}\n  before  {row['before']}\n  after   {row['after']}")
     print(f"with {words}: {len(rows)} change{'s' if len(rows) != 1 else ''} in {len(names)} launch{'es' if len(names) != 1 else ''}")
+    for one in found:
+        print("\n" + text(one).rstrip())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from policy.analyse.flips import search
 from policy.commands import common
@@ -33,6 +34,9 @@ def run(options: argparse.Namespace) -> int:
     pack = common.load(options)
     name, _, state = options.words[0].partition("=")
     if name not in pack.fusions:
+        if name == "-" or Path(name).exists():
+            raise UsageError("the fusion comes first", f"policy why-not FUSION=on {name}")
+        common.split_words(pack, options.words)  # says what else it could have been
         raise UsageError(f"`{name}` is no fusion", did_you_mean(name, pack.fusions) or f"fusions: {', '.join(sorted(pack.fusions))}")
     if state not in ("", "on"):
         raise UsageError(f"`{options.words[0]}` asks for nothing that can be searched", f"write `{name}=on`")
@@ -40,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
     found_any, data = False, []
     for one in common.read_inputs(pack, options, files):
         decision = evaluate(pack, one.launch, options.posture, [name], options.strict)[name]
-        found = search(pack, one.launch, name, options.posture, options.seconds, options.strict)
+        found = search(pack, one.launch, name, options.posture, options.seconds, options.strict, decision)
         found_any = found_any or decision.state == "on" or bool(found.found)
         flips = [{"set": dict(flip.changes), "cost": flip.cost} for flip in found.found]
         data.append({"schema_version": 1, "fusion": name, "state": decision.state, "flips": flips, "complete": found.complete, "fixed": dict(found.fixed)})

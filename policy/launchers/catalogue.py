@@ -55,7 +55,11 @@ class Catalogue:
 
     def defaults(self) -> dict[str, Any]:
         """What the parser itself fills in, by name; {} for a configuration object, None where the engine decides later."""
-        return {option.dest: option.default for option in self.options if option.action not in ("help", "ignore", "refuse")}
+        values: dict[str, Any] = {}
+        for option in self.options:
+            if option.action not in ("help", "ignore", "refuse"):
+                values.setdefault(option.dest, option.default)  # of two options that fill one name the first one's counts
+        return values
 
 
 def _option(line: dict[str, Any]) -> Option:

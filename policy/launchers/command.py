@@ -49,9 +49,9 @@ class _Refused(Exception):
 
 
 class _Parser(argparse.ArgumentParser):
-    def __init__(self, parsed: Parsed, converters: Mapping[str, Converter]) -> None:
+    def __init__(self, parsed: Parsed, converters: Mapping[str, Converter], null_choice: bool) -> None:
         super().__init__(prog="", add_help=False, exit_on_error=False, argument_default=argparse.SUPPRESS)
-        self.parsed, self.converters = parsed, dict(converters)
+        self.parsed, self.converters, self.null_choice = parsed, dict(converters), null_choice
         self.seen: dict[str, list[Placed]] = {}  # the words that named an option, by its first spelling
         self.done: dict[str, int] = {}  # how many of them have been carried out
         self.ambiguous: list[Placed] = []
@@ -133,7 +133,7 @@ class _Record(argparse.Action):
     def _one(self, parser: _Parser, text: str) -> Any:
         value = convert(self.entry.type, str(text), parser.converters)
         choices = self.entry.choices
-        if choices is not None and value not in choices and str(value) not in choices and not (value is None and "None" in choices):
+        if choices is not None and value not in choices and (str(value) not in choices or (value is None and not parser.null_choice)):
             raise ValueError("the choices are " + ", ".join(f"`{choice}`" for choice in choices))
         return value
 
@@ -164,8 +164,7 @@ def _wanted(catalogue: Catalogue, words: Sequence[str]) -> list[Option]:
     return [option for option in catalogue.options if any(flag.startswith(key) or key.startswith(flag) for flag in option.spellings for key in keys)]
 
 
-def _build(catalogue: Catalogue, words: Sequence[str], parsed: Parsed, converters: Mapping[str, Converter], positional: str | None) -> _Parser:
-    parser = _Parser(parsed, converters)
+def _build(catalogue: Catalogue, words: Sequence[str], parser: _Parser, positional: str | None) -> _Parser:
     if positional is not None:
         parser.add_argument(positional, nargs="?", action=_Positional)
     for option in _wanted(catalogue, words):
@@ -178,14 +177,17 @@ def _build(catalogue: Catalogue, words: Sequence[str], parsed: Parsed, converter
     return parser
 
 
-def parse(catalogue: Catalogue, words: Sequence[Placed], positional: str | None = None, converters: Mapping[str, Converter] = CONVERTERS) -> Parsed:
+def parse(
+    catalogue: Catalogue, words: Sequence[Placed], positional: str | None = None, converters: Mapping[str, Converter] = CONVERTERS, null_choice: bool = True
+) -> Parsed:
     """The options of `words` as argparse reads them. A word that argparse stops at is an error; it is left out and the
-    rest is read all the same, so that every error and every value is known."""
+    rest is read all the same, so that every error and every value is known. `null_choice` says whether an option with
+    choices takes the word `None`."""
     stopped: list[LaunchNotice] = []
     words = list(words)
     for _ in range(_ATTEMPTS):
         parsed = Parsed()
-        parser = _build(catalogue, words, parsed, converters, positional)
+        parser = _build(catalogue, words, _Parser(parsed, converters, null_choice), positional)
         try:
             _, rest = parser.parse_known_args(list(words), argparse.Namespace())
         except argparse.ArgumentError as error:
@@ -223,9 +225,7 @@ def _runs(rest: list[Placed], reported: list[Placed]) -> list[tuple[Placed, list
     """Words that no option took; each unknown option with the words up to the next one."""
     runs: list[tuple[Placed, list[Placed]]] = []
     for word in rest:
-        if word == "--":
-            continue
-        if runs and not re.match(r"-\D", word) and runs[-1][0].startswith("-"):
+        if runs and not re.match(r"-\D", word) and runs[-1][0].startswith("-") and runs[-1][0] != "--":
             runs[-1][1].append(word)
         else:
             runs.append((word, []))

@@ -34,8 +34,9 @@ class Request:
     probe: bool | None = None
 
 
-def launches(pack: Pack, request: Request) -> list[ReadLaunch]:
-    """Every launch of the request, facts and settings applied to each. Raises `PolicyError`."""
+def launches(pack: Pack, request: Request, given: Launch | None = None) -> list[ReadLaunch]:
+    """Every launch of the request, facts and settings applied to each; `given` are those of `stated`, where they were read
+    before. Raises `PolicyError`."""
     found: list[FoundLaunch] = []
     notices: list[LaunchNotice] = []
     for name in request.files:
@@ -45,11 +46,9 @@ def launches(pack: Pack, request: Request) -> list[ReadLaunch]:
     if request.command:
         launch = from_command(request.command)
         if not launch.engine:
-            raise UsageError(
-                f"`{' '.join(request.command[:3])}` starts no engine that is known", "write the launch after `--`, as in `-- vllm serve MODEL -tp 2`"
-            )
+            raise UsageError(f"`{' '.join(request.command[:3])}` starts no engine that is known", _what_to_write(request.command))
         found.append(launch)
-    given = _assigned(pack, request)
+    given = stated(pack, request) if given is None else given
     version = given.given.get("engine.version")
     single = version.values.single() if version else None
     read = [read_launch(pack, one, str(single) if single is not None else None, _files_of(one), request.probe, os.environ) for one in found]
@@ -67,6 +66,15 @@ def launches(pack: Pack, request: Request) -> list[ReadLaunch]:
     return read
 
 
+def _what_to_write(command: Sequence[str]) -> str:
+    """What to do about a command that starts no engine itself."""
+    if len(command) == 1 and " " in command[0]:
+        return f"leave out the quotes: `-- {command[0]}`"
+    if any(word.rsplit("/", 1)[-1] in ("docker", "podman", "bash", "sh", "kubectl", "sbatch") for word in command[:1]):
+        return "what starts the engine elsewhere is read from a file: write the command into one, as `run.sh`, and name it"
+    return "write the launch after `--`, as in `-- vllm serve MODEL -tp 2`"
+
+
 def _only_facts(pack: Pack, request: Request) -> ReadLaunch:
     if not (request.facts or request.assignments or request.device or request.probe):
         raise UsageError("there is no launch to look at", "write one after `--`, name a file, or give facts with --facts FILE or --set FACT=VALUE")
@@ -82,9 +90,12 @@ def _profile(pack: Pack, launch: Launch, name: str) -> None:
         raise UsageError(str(problem), problem.help, "--device") from None
 
 
-def _assigned(pack: Pack, request: Request) -> Launch:
-    """The facts of --facts files and --set, the latter stronger."""
+def stated(pack: Pack, request: Request) -> Launch:
+    """The facts of --facts files and --set, the latter stronger: they hold for every launch. Raises `PolicyError` for them
+    and for a device that is not known."""
     launch = Launch()
+    if request.device is not None:
+        _profile(pack, Launch(), request.device)
     problems: list[Problem] = []
     for name in request.facts:
         problems.extend(state_facts_file(pack, launch, name))

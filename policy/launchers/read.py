@@ -3,7 +3,7 @@ installed, and a device profile, each with its origin."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -14,6 +14,7 @@ from policy.launchers.installed import engine_traits, flashinfer_traits, install
 from policy.launchers.machine import machine_facts
 from policy.launchers.model_config import config_facts, find_config, read_config
 from policy.launchers.settings import Settings
+from policy.launchers.variables import BUILDER_VARIABLE, MODE_VARIABLE, adapter_builds
 from policy.origin import Origin
 from policy.pack import Pack, Product, did_you_mean
 from policy.records import dataclass, field, replace
@@ -46,6 +47,12 @@ def engine_of(words: Iterable[str]) -> str | None:
         if word == "-m" and position + 1 < len(listed):
             return next((engine for prefix, engine in PYTHON_MODULES.items() if listed[position + 1].startswith(prefix)), None)
     return None
+
+
+def launch_in(words: Sequence[str]) -> int | None:
+    """Where among the words of a command the start of an engine begins; None where there is none."""
+    starts = {*PROGRAMS, "python", "python3", "env", "uv", "torchrun", "srun"}
+    return next((start for start, word in enumerate(words) if word.rsplit("/", 1)[-1] in starts and engine_of(words[start:]) is not None), None)
 
 
 def from_command(words: list[str]) -> FoundLaunch:
@@ -111,7 +118,7 @@ def _inherited(environment: Mapping[str, str] | None, product: Product, probed: 
     """The variables of this process that the engine would read, by allow-list."""
     if environment is None or not probed:
         return {}
-    return {name: Word(environment[name], Origin("environment", name)) for name in product.environment if name in environment}
+    return {name: Word(environment[name], Origin("environment", name)) for name in (*product.environment, MODE_VARIABLE) if name in environment}
 
 
 def _installed(product: Product) -> tuple[str, str] | None:
@@ -174,8 +181,10 @@ class _Reading:
                     self.state(one.fact, value, setting.origin)
 
     def environment(self, product: Product, variables: Mapping[str, Word]) -> None:
+        words = {name: word.text for name, word in variables.items()}
         for name, maps in product.environment.items():
-            word = variables.get(name)
+            # a plug-in that only advises leaves the engine to build
+            word = variables.get(name) if name != BUILDER_VARIABLE or adapter_builds(words) else None
             for one in maps if word is not None else ():
                 assert word is not None
                 value = one.fact_value(word.text)

@@ -13,12 +13,10 @@ from policy.launchers.found import Word
 from policy.launchers.read import ReadLaunch
 from policy.launchers.rewrite import Rewritten, changes_of, rewritten
 from policy.launchers.rewriting import Change
+from policy.launchers.variables import BUILDER_VARIABLE, MODE_VARIABLE
 from policy.pack import Pack
 from policy.records import dataclass, field
 from policy.values import Ordered
-
-MODES = ("advise", "enforce", "fail")
-MODE_VARIABLE = "FUSION_POLICY_MODE"
 
 
 @dataclass(slots=True)
@@ -48,6 +46,11 @@ class Resolution:
     def environment(self) -> dict[str, str]:
         """The variables to set, those of the command first."""
         return {**self.result.environment, **self.companions}
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The variables that the launch has already."""
+        return {name: word.text for name, word in self.read.found.environment.items()} if self.read.found is not None else {}
 
     @property
     def name(self) -> str:
@@ -97,12 +100,17 @@ def wanted_switches(decision: Decision) -> Iterable[tuple[str, str]]:
 
 
 def companions(pack: Pack, facts: Facts, mode: str | None, given: dict[str, str]) -> dict[str, str]:
-    """Variables that go with the plug-in: its mode, and what carries it to workers that somebody else starts. A list that
+    """Variables that go with the plug-in: its mode, that the adapter builds, and what carries it to workers that somebody else starts. A list that
     the launch has already (`given`) is added to."""
     engine = facts.engine()
+    adapter = pack.fact("runtime.builder") is not None and facts.values("runtime.builder").single() == "adapter"
+    if adapter and mode is None:
+        mode = given.get(MODE_VARIABLE, "enforce")
     if mode is None:
         return {}
     variables = {} if given.get(MODE_VARIABLE) == mode else {MODE_VARIABLE: mode}
+    if adapter and given.get(BUILDER_VARIABLE) != "adapter":
+        variables[BUILDER_VARIABLE] = "adapter"
     if engine is None:
         return variables
     versions = facts.values(engine.version_fact)

@@ -15,7 +15,7 @@ def explain_unknown(catalogue: Catalogue, word: Placed, after: Sequence[Placed])
     engine, release = catalogue.engine, f"{catalogue.engine} {catalogue.version}"
     flag = str(word).split("=", 1)[0]
     origin = origin_of(word, after)
-    if not flag.startswith("-") or flag == "-":
+    if not flag.startswith("-") or flag in ("-", "--"):
         return LaunchNotice("unexpected-word", f"`{shown(word.written)}` belongs to no option", origin, "write the option before it, or remove it")
     name = word.spelling or flag
     if (short := _glued(catalogue, flag)) is not None:

@@ -58,7 +58,7 @@ def _read(words: list[Placed], version: str | None, catalogue: Catalogue, files:
     release = known(version)
     expand = since(read_table(ENGINE, "behaviour")["human_integers_in_objects"], release)
     converters = {**CONVERTERS, "object": lambda text: json_object(expand_integers(text) if expand else text)}
-    parsed = parse(catalogue, prepared.words, "model_tag", converters)
+    parsed = parse(catalogue, prepared.words, "model_tag", converters, since(read_table(ENGINE, "behaviour")["null_among_choices"], release))
     _read_objects(parsed, version)
     unknown = [_unknown(catalogue, version, word, after) for word, after in parsed.unknown]
     settings.errors = in_order([*prepared.errors, *(_textual(notice, prepared) for notice in parsed.errors), *unknown])

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+#: The fusion whose workspaces the adapter builds.
+FUSION = "allreduce_rms"
+HOW_TO_STORE = f"policy explain {FUSION} --format json"
 FUSED, UNFUSED, RESTART = "fused", "unfused", "restart"
 OUTCOMES = (FUSED, UNFUSED, RESTART)
 #: What a process that must be started again exits with (EX_TEMPFAIL: try again later).
@@ -39,13 +42,23 @@ class Decision:
     reason: str = ""
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any]) -> Decision:
-        """Read a stored decision (`state`, `digest`, `chosen_plan {library, backend, scope}`).
+    def from_json(cls, document: Any) -> Decision:
+        """Read a stored decision (`state`, `digest`, `chosen_plan {library, backend, scope}`), or what `policy explain
+        --format json` prints, in which it is the one about `FUSION`.
 
         Raises RuntimeRequestError when one of them is missing."""
+        if isinstance(document, list) and len(document) == 1:
+            document = document[0]
+        if isinstance(document, Mapping) and isinstance(document.get("decisions"), list):
+            about = [one for one in document["decisions"] if isinstance(one, Mapping) and one.get("fusion") == FUSION]
+            if not about:
+                raise RuntimeRequestError(f"the answer holds no decision about {FUSION}; store it with `{HOW_TO_STORE}`")
+            document = about[0]
+        if not isinstance(document, Mapping):
+            raise RuntimeRequestError(f"this is no stored decision about one launch; store it with `{HOW_TO_STORE}`")
         missing = [name for name in ("state", "digest") if not document.get(name)]
         if missing:
-            raise RuntimeRequestError(f"the decision has no `{missing[0]}`; store it with `policy decide --format json`")
+            raise RuntimeRequestError(f"the decision has no `{missing[0]}`; store it with `{HOW_TO_STORE}`")
         chosen = document.get("chosen_plan") or None
         plan = None
         if chosen:
@@ -54,8 +67,9 @@ class Decision:
                 backend=str(chosen.get("backend", "trtllm")),
                 scope=str(chosen.get("scope", "tensor_parallel_group")),
             )
-        headline = document.get("headline") or document.get("reason") or ""
-        return cls(digest=str(document["digest"]), state=str(document["state"]), plan=plan, reason=str(headline))
+        reason = document.get("reason") or ""
+        title = (reason.get("title") or reason.get("id") or "") if isinstance(reason, Mapping) else reason
+        return cls(digest=str(document["digest"]), state=str(document["state"]), plan=plan, reason=str(title))
 
 
 @dataclass(frozen=True, slots=True)

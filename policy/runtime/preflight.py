@@ -20,7 +20,7 @@ from typing import Any
 
 from policy.runtime.library import installed, tool_at_hand
 from policy.runtime.machine import RENDEZVOUS, Machine, package_versions, probe_machine
-from policy.runtime.plan import EXIT_RESTART, FUSED, RESTART, Consumer, Deadline, Decision, RuntimeRequestError
+from policy.runtime.plan import EXIT_RESTART, FUSED, HOW_TO_STORE, RESTART, Consumer, Deadline, Decision, RuntimeRequestError
 from policy.runtime.settle import Settled, settle
 
 SCHEMA_VERSION = 1
@@ -29,9 +29,15 @@ PACKAGES = ("flashinfer-python", "flashinfer-cubin", "flashinfer-jit-cache")
 
 
 def parser() -> argparse.ArgumentParser:
-    """The options; shapes describe the largest call the engine will make."""
+    """The options of the module as a program."""
     made = argparse.ArgumentParser(prog="python -m policy.runtime.preflight", description=(__doc__ or "").split("\n")[0])
-    made.add_argument("--decision", type=Path, help="a stored decision (`policy decide --format json`); without it: FlashInfer trtllm, scoped to the group")
+    add_options(made)
+    return made
+
+
+def add_options(made: argparse.ArgumentParser) -> None:
+    """The options; shapes describe the largest call the engine will make."""
+    made.add_argument("--decision", type=Path, help=f"a stored decision (`{HOW_TO_STORE}`); without it: FlashInfer trtllm, scoped to the group")
     made.add_argument("--hidden-size", type=int, default=8192, help="elements (default 8192)")
     made.add_argument("--max-tokens", type=int, default=2048, help="tokens of the largest call (default 2048)")
     made.add_argument("--dtype", choices=("bfloat16", "float16", "float32"), default="bfloat16")
@@ -45,12 +51,16 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--format", choices=("text", "json"), default="text")
     made.add_argument("--output", type=Path, help="write there instead of the standard output")
     made.add_argument("--require-fused", action="store_true", help="exit with 1 where the outcome is not fused")
-    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run as a rank where torchrun says so, else start the ranks."""
-    options = parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    return run(parser().parse_args(words), words)
+
+
+def run(options: argparse.Namespace, words: Sequence[str]) -> int:
+    """The preflight with these options; `words` are what they were read from, for the ranks that are started."""
     try:
         import torch.distributed  # noqa: F401
     except ImportError:
@@ -58,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         return run_rank(options)
-    return start_ranks(options, list(arguments) if arguments is not None else sys.argv[1:])
+    return start_ranks(options, list(words))
 
 
 def start_ranks(options: argparse.Namespace, arguments: list[str]) -> int:
@@ -132,7 +142,7 @@ def asked(options: argparse.Namespace) -> tuple[Decision, Consumer, Any]:
             document = json.loads(options.decision.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise RuntimeRequestError(f"`{options.decision}` cannot be read as a stored decision: {error}") from None
-        decision = Decision.from_json(document[0] if isinstance(document, list) else document)
+        decision = Decision.from_json(document)
     one_shot = {"auto": None, "on": True, "off": False}[options.one_shot]
     weights = options.norm_weight_dtype or options.dtype
     consumer = Consumer("target", options.hidden_size, options.max_tokens, options.dtype, weights, one_shot, options.launch_with_pdl)

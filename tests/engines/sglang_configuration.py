@@ -42,19 +42,16 @@ torch.version.cuda = "12.9" if there else None
 # shapes of operators that were never compiled
 torch.library.register_fake = lambda operator, function=None, /, **keywords: function if function is not None else lambda given: given
 
-import transformers.models.auto.configuration_auto as auto  # noqa: E402
-
-# this transformers knows models by itself that an older release still brings along
-register_config = auto._LazyConfigMapping.register
-auto._LazyConfigMapping.register = lambda self, key, value, exist_ok=False: register_config(self, key, value, exist_ok=True)
+stand_ins.tolerate_known_models()
 
 NAMES = ("enable_flashinfer_allreduce_fusion", "flashinfer_allreduce_fusion_backend", "enforce_disable_flashinfer_allreduce_fusion")
 for number, case in enumerate(json.loads(cases)):
     print(f"CASE {number}", flush=True)
     sys.stderr.flush()
-    os.environ.pop("FUSION_POLICY_MODE", None)
-    if case["mode"] is not None:
-        os.environ["FUSION_POLICY_MODE"] = case["mode"]
+    for name, value in {"MODE": case["mode"], "BUILDER": case["builder"], "DECISION": None}.items():
+        os.environ.pop(f"FUSION_POLICY_{name}", None)
+        if value is not None:
+            os.environ[f"FUSION_POLICY_{name}"] = value
     try:
         for module in [module for name, module in sys.modules.items() if name.startswith("sglang.srt")]:
             for name in ("get_device_memory_capacity", "get_nvgpu_memory_capacity"):
@@ -78,6 +75,7 @@ for number, case in enumerate(json.loads(cases)):
             read = getattr
         result = {name: read(made, name) for name in NAMES if hasattr(made, name)}
         result["plugins"] = plugins is not None
+        result["decision"] = os.environ.get("FUSION_POLICY_DECISION")
     except BaseException as error:
         result = {"error": f"{type(error).__name__}: {error}"}
     print("RESULT " + json.dumps(result, default=str), flush=True)

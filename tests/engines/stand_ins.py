@@ -63,6 +63,14 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self.names = names
 
 
+def tolerate_known_models():
+    """Let an engine bring along models that this transformers knows by itself."""
+    from transformers.models.auto.configuration_auto import _LazyConfigMapping as mapping
+
+    register = mapping.register
+    mapping.register = lambda self, key, value, exist_ok=False: register(self, key, value, exist_ok=True)
+
+
 def install(names, always=()):
     """Stand in for those of the packages that are not here, and for some in any case."""
     sys.meta_path.insert(0, Finder({*always, *(name for name in names if importlib.util.find_spec(name) is None)}))

@@ -5,6 +5,7 @@ Needs `python tests/engines/prepare.py`. One release always; the others with `--
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ CASES = {
     "a hazard by default": Case(QWEN, "enforce", NODES),
     "off stays off": Case(QWEN, "enforce", [*TP4, "--enforce-disable-flashinfer-allreduce-fusion"]),
     "fail": Case(QWEN, "fail", TP4),
+    "the adapter builds": Case(QWEN, None, [*TP4, "--pp-size", "2"], "adapter"),
 }
 
 
@@ -73,6 +75,14 @@ def test_what_is_off_is_left_alone(always: dict[str, Answer]) -> None:
 
 def test_fail_refuses_to_start(always: dict[str, Answer]) -> None:
     assert f"RefusedLaunchError: fusion-policy: this launch would have to change: {BACKEND}=trtllm" in always["fail"].result["error"]
+
+
+def test_the_adapter_is_handed_the_decision(always: dict[str, Answer]) -> None:
+    answer = always["the adapter builds"]
+    handed = json.loads(answer.result["decision"])
+    assert (handed["state"], handed["chosen_plan"]["backend"], handed["chosen_plan"]["scope"]) == ("on", "trtllm", "tensor_parallel_group")
+    assert handed["digest"] == answer.record()["digest"]
+    assert always["enforce"].result["decision"] is None
 
 
 def test_a_head_without_a_gpu_decides_nothing(tmp_path: Any) -> None:

@@ -5,6 +5,7 @@ Needs `python tests/engines/prepare.py`. One release always; the others with `--
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -27,13 +28,18 @@ CASES = {
     "advise": Case(DENSE, "advise", STAGES),
     "fail": Case(DENSE, "fail", STAGES),
     "replicas": Case(EXPERTS, "enforce", REPLICAS),
+    "replicas over forced": Case(EXPERTS, "enforce", {**REPLICAS, **FORCED}),
+    "replicas advised": Case(EXPERTS, "advise", {**REPLICAS, **FORCED}),
+    "replicas fail": Case(EXPERTS, "fail", {**REPLICAS, **FORCED}),
     "a word that is no mode": Case(DENSE, "on", STAGES),
+    "the adapter builds": Case(DENSE, None, STAGES, "adapter"),
+    "the adapter is advised": Case(DENSE, "advise", STAGES, "adapter"),
 }
 
 
 @pytest.fixture(scope="module")
 def always(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Answer]:
-    found = answers("vllm", "0.22.1", PINS["0.22.1"], "9.0", list(CASES.values()), tmp_path_factory.mktemp("vllm"))
+    found = answers("vllm", "0.22.1", PINS["0.22.1"], "9.0", list(CASES.values()), tmp_path_factory.mktemp("vllm"), NVSWITCH)
     return dict(zip(CASES, found, strict=True))
 
 
@@ -72,6 +78,26 @@ def test_fail_refuses_to_start(always: dict[str, Answer]) -> None:
 
 def test_replicas_of_experts(always: dict[str, Answer]) -> None:
     assert fused(always["replicas"]) is False
+    assert fused(always["replicas over forced"]) is False
+    assert always["replicas over forced"].record()["conflict"] is True
+    assert fused(always["replicas advised"]) is True
+    assert "this launch would have to change" in always["replicas fail"].result["error"]
+
+
+def test_the_adapter_is_handed_the_decision(always: dict[str, Answer]) -> None:
+    """What the engine would build over WORLD stays on where the adapter builds it, scoped to the group."""
+    answer = always["the adapter builds"]
+    assert fused(answer) is True
+    handed = json.loads(answer.result["environment"]["FUSION_POLICY_DECISION"])
+    assert (handed["state"], handed["chosen_plan"]["backend"], handed["chosen_plan"]["scope"]) == ("on", "trtllm", "tensor_parallel_group")
+    assert handed["digest"] == answer.record()["digest"]
+
+
+def test_advice_hands_nothing_over(always: dict[str, Answer]) -> None:
+    answer = always["the adapter is advised"]
+    assert fused(answer) is True
+    assert "FUSION_POLICY_DECISION" not in answer.result["environment"]
+    assert answer.record()["value"] is False, "the engine builds"
 
 
 @pytest.mark.engines

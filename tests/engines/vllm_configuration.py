@@ -126,14 +126,16 @@ if hasattr(parallel, "cuda_device_count_stateless"):
 NAMES = ("fuse_allreduce_rms", "fuse_norm_quant", "fuse_act_quant", "enable_fi_allreduce_fusion")
 for number, case in enumerate(json.loads(cases)):
     print(f"CASE {number}", flush=True)
-    os.environ.pop("FUSION_POLICY_MODE", None)
-    if case["mode"] is not None:
-        os.environ["FUSION_POLICY_MODE"] = case["mode"]
+    for name, value in {"MODE": case["mode"], "BUILDER": case["builder"], "DECISION": None}.items():
+        os.environ.pop(f"FUSION_POLICY_{name}", None)
+        if value is not None:
+            os.environ[f"FUSION_POLICY_{name}"] = value
     vllm.plugins.plugins_loaded = False
     try:
         made = EngineArgs(model=case["model"], skip_tokenizer_init=True, **case["arguments"]).create_engine_config()
         passes = {name: getattr(made.compilation_config.pass_config, name, None) for name in NAMES}
-        result = {"pass_config": passes, "environment": {name: value for name, value in os.environ.items() if name.startswith("VLLM_FLASHINFER")}}
+        variables = {name: value for name, value in os.environ.items() if name.startswith(("VLLM_FLASHINFER", "FUSION_POLICY_DECISION"))}
+        result = {"pass_config": passes, "environment": variables}
     except Exception as error:
         result = {"error": f"{type(error).__name__}: {error}"}
     print("RESULT " + json.dumps(result), flush=True)

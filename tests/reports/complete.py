@@ -13,7 +13,8 @@ from policy.origin import Origin
 from policy.pack import Pack
 from policy.values import Ordered
 from policy.versions import parse
-from tests.reports.read import known_model, read_report
+from tests.reports.read import read_report
+from tests.reports.readings import known_model
 
 PROFILE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "profile.yaml").read_text(encoding="utf-8"))
 
@@ -24,7 +25,7 @@ class Completion:
     def __init__(self, pack: Pack, report: Mapping[str, Any], fusions: list[str]) -> None:
         self.pack, self.report, self.fusions = pack, report, fusions
         config = {key: value for key, value in (report.get("config") or {}).items() if key not in ("flags", "env", "note", "model", "kv")}
-        self.own, _ = read_report(report, fusions, config)
+        self.own, _ = read_report(pack, fusions, config)
         model = known_model(str((report.get("config") or {}).get("model", "")))
         if model is not None:
             self.own = {"model.architecture": model[0], "model.is_moe": model[1], **self.own}
@@ -112,13 +113,13 @@ class Completion:
         product = self.pack.engine(name) if isinstance(name, str) else None
         if product is None:
             return None
+        day = str(self.report.get("date") or "")[:10]
+        current = [version for since, version in PROFILE["releases"].get(name, []) if day and since <= day]
         wanted = self._given(launch, "packages.flashinfer-python")
         if wanted is not None and product.pins:
             fitting = [version for version, pins in sorted(product.pins.items()) if _pinned(pins) is not None and _pinned(pins) <= wanted]
-            if fitting:
+            if fitting and not (current and fitting[-1] > parse(current[-1])):
                 return str(fitting[-1]), "the release that requires its FlashInfer"
-        day = str(self.report.get("date") or "")[:10]
-        current = [version for since, version in PROFILE["releases"].get(name, []) if day and since <= day]
         if current:
             return current[-1], "the release of its date"
         return (str(product.releases[0]), "the first release that was read") if product.releases else None

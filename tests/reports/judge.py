@@ -17,7 +17,7 @@ from policy.launch import Facts, Launch
 from policy.origin import Origin
 from policy.pack import Pack
 from tests.reports.complete import Completion
-from tests.reports.read import MAPPING, read_launch
+from tests.reports.read import MAPPING, fusion_of, read_launch
 
 REASONS: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "reasons.yaml").read_text(encoding="utf-8"))
 #: How an answer is looked at: the launch as it is; what it is able to; the same if the adapter builds; and what library and
@@ -52,17 +52,11 @@ class Judgement:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def fusion_of(name: str) -> str:
-    """The pack's name of a report's fusion; the name itself where nothing is known about it."""
-    found = MAPPING["fusions"].get(name, name)
-    return str(found["fusion"] if isinstance(found, dict) else found)
-
-
 def judge_report(pack: Pack, report: Mapping[str, Any], complete: bool) -> tuple[list[Judgement], list[str]]:
     """Every labelled answer of a report, and its keys that were not read."""
     answers = report.get("resolved_for_facts") or []
     fusions = [name for name in dict.fromkeys(fusion_of(answer["fusion"]) for answer in answers) if name in pack.fusions]
-    facts, unmapped = read_launch(report, fusions)
+    facts, unmapped = read_launch(pack, report, fusions)
     for meant in (MAPPING["fusions"].get(answer["fusion"]) for answer in answers):
         facts = {**facts, **(meant["facts"] if isinstance(meant, dict) else {})}
     launch = Launch()
@@ -176,6 +170,12 @@ def _adapter_reasons(pack: Pack, launch: Launch, fusion: str) -> list[str]:
     return _reasons(Evaluation(Facts(pack, there), "safe"), decision)[1] if decision.state == "off" else []
 
 
+def unknown_codes(report: Mapping[str, Any]) -> list[str]:
+    """The codes of answers other than `on` for which no mechanism is known."""
+    answers = [answer for answer in report.get("resolved_for_facts") or [] if answer["decision"] != "on" and answer.get("code")]
+    return [str(answer["code"]) for answer in answers if not _accepted(str(answer["code"]))]
+
+
 def _accepted(code: str) -> list[str]:
     return list(REASONS["codes"].get(code.split(":")[0], []))
 
@@ -243,6 +243,8 @@ def _differences(evaluation: Evaluation, decision: Decision, answer: Mapping[str
                 found.append(f"{quantity} {sorted(values)}")
         if answer.get("phase") and not any(answer["phase"] in one["phases"].value for one in limits if "phases" in one):
             found.append("phase")
+    if answer.get("no_warn") and any(_matches(one, _accepted(str(answer["no_warn"]))) for one in warnings):
+        found.append(f"warning {answer['no_warn']}")
     if answer.get("warn") and not any(_matches(one, _accepted(str(answer["warn"]))) for one in warnings):
         found.append(f"no warning {answer['warn']}")
     return tuple(found)

@@ -1,192 +1,143 @@
 """One report's normalised facts as facts of the pack. What a key means is data (`facts_mapping.yaml`); readings of a value
-that are more than a table of words are the functions here."""
+that are more than a table of words are the functions of `readings.py`. A key that nothing is known about, and a value that
+no reading understands, is returned by name: nothing is left out silently."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from policy.pack import Pack, SettingMap
+from tests.reports.readings import READINGS, UNKNOWN_WORDS, Unreadable
+
 HERE = Path(__file__).parent
 MAPPING: dict[str, Any] = yaml.safe_load((HERE / "facts_mapping.yaml").read_text(encoding="utf-8"))
-DTYPES = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32", "2": ["bfloat16", "float16"], "4": "float32"}
-GRAPHS = {"true": ["piecewise", "full", "full_decode_only", "full_and_piecewise"], "false": "none"}
 Facts = dict[str, Any]
 
 
-def read_report(report: Mapping[str, Any], fusions: list[str], keys: Mapping[str, Any]) -> tuple[Facts, list[str]]:
-    """The facts that normalised `keys` of a report state, and the keys that nothing is known about."""
+def read_report(pack: Pack, fusions: list[str], keys: Mapping[str, Any]) -> tuple[Facts, list[str]]:
+    """The facts that normalised `keys` of a report state, and the keys or values that nothing is known about."""
+    keys = {MAPPING["aliases"].get(key, key): raw for key, raw in keys.items()}
     found: Facts = {}
     unmapped: list[str] = []
     for key, raw in keys.items():
         entry = MAPPING["keys"].get(key)
-        if entry is None:
+        try:
+            if entry is not None:
+                if "ignored" not in entry and entry.get("unless") not in keys:
+                    found.update(_read(entry, raw, keys, fusions))
+                continue
+            stated = _by_name(pack, key, raw)
+        except Unreadable:
+            unmapped.append(f"{key}={raw}")
+            continue
+        if stated is None:
             unmapped.append(key)
-        elif "ignored" not in entry and entry.get("unless") not in keys:
-            found.update(_read(entry, raw, keys, fusions))
+        else:
+            found.update(stated)
     return {name: value for name, value in found.items() if value is not None}, unmapped
 
 
-def read_launch(report: Mapping[str, Any], fusions: list[str]) -> tuple[Facts, list[str]]:
-    """The facts of a report's launch, those that its silence leaves open included, and its keys that were not read."""
+def read_launch(pack: Pack, report: Mapping[str, Any], fusions: list[str]) -> tuple[Facts, list[str]]:
+    """The facts of a report's launch, those that its silence leaves open included, and what was not read."""
     keys = report.get("facts") or {}
-    found, unmapped = read_report(report, fusions, keys)
+    found, unmapped = read_report(pack, fusions, keys)
     if any(key in keys for key in MAPPING["implied"]["keys"]):
         found = {**MAPPING["implied"]["facts"], **found}
-    if "engine" not in keys and found.get("device.platform", "cuda") == "cuda":
+    if ("engine" not in keys or found.get("engine.name") == "trainer") and found.get("device.platform", "cuda") == "cuda":
         found = {**MAPPING["library"], **{f"request.{fusion}": "on" for fusion in fusions}, **found}
     return {**dict.fromkeys(MAPPING["silent"], "unknown"), **found}, unmapped
 
 
+def fusion_of(name: str) -> str:
+    """The pack's name of a report's fusion; the name itself where nothing is known about it."""
+    found = MAPPING["fusions"].get(name, name)
+    return str(found["fusion"] if isinstance(found, dict) else found)
+
+
 def _read(entry: Mapping[str, Any], raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
+    """What a key of the mapping states. Raises `Unreadable` for a value that it has no words for."""
     also = dict(entry.get("also", {}))
     if "facts" in entry:
         table = entry["facts"]
-        return {**also, **table.get(raw if _hashable(raw) and raw in table else "any", {})}
-    if raw is None or raw == "unknown":
+        word = _word(table, raw)
+        if word is not None or (raw is None and None in table):
+            return {**also, **table[word]}
+        if _says_nothing(raw):
+            return {}
+        if "any" not in table:
+            raise Unreadable(raw)
+        return {**also, **table["any"]}
+    if _says_nothing(raw):
         return {}
     reading = READINGS.get(entry.get("read", ""))
+    values = entry.get("values", {})
+    value = [_translated(values, one) for one in raw] if isinstance(raw, list) else _translated(values, raw)
     if "fact" not in entry:
         assert reading is not None
-        return {**also, **reading(raw, keys, fusions)}
-    values = entry.get("values", {})
-    value = [values.get(one, one) for one in raw] if isinstance(raw, list) else values.get(raw, raw)
+        return {**also, **reading(value, keys, fusions)}
     return {**also, entry["fact"]: reading(value, keys, fusions) if reading else value}
 
 
-def _hashable(raw: Any) -> bool:
-    return not isinstance(raw, list | dict)
+def _says_nothing(raw: Any) -> bool:
+    return raw is None or (isinstance(raw, str) and raw.strip().lower() in UNKNOWN_WORDS)
 
 
-# --- readings: (raw value, all keys of the report, the pack's fusions that it names) -> value, or facts ---
-
-
-def _version(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
-    """`A -> B` is B, `0.4.x` is a line, a comparison stays one."""
-    text = str(raw).split("->")[-1].strip()
-    line = re.fullmatch(r"(\d+(?:\.\d+)*)\.x", text)
-    if line:
-        head, _, last = line[1].rpartition(".")
-        return f">={line[1]}.0,<{head}.{int(last) + 1}.0" if head else f">={line[1]}.0"
-    return text.replace(" ", "")
-
-
-def _number(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
-    """A number, a list of them, or a comparison in front of an explanation."""
-    if isinstance(raw, int | float | list):
-        return raw
-    text = re.match(r"\s*([<>=!]*\s*\d+)", str(raw))
-    if text is None:
+def _word(table: Mapping[Any, Any], raw: Any) -> Any:
+    """The table's word for a value, in any case of letters; None where it has none."""
+    if isinstance(raw, list | dict):
         return None
-    found = text[1].replace(" ", "")
-    return found if found[0] in "<>=!" else int(found)
+    if raw in table and raw is not None:
+        return raw
+    return next((word for word in table if word not in (None, "any") and str(word).lower() == str(raw).strip().lower()), None)
 
 
-def _capability(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
-    """90 is 9.0, 103 is 10.3; a list is a set of possible ones."""
-    if isinstance(raw, list):
-        return [_capability(one, keys, fusions) for one in raw]
-    text = re.sub(r"^(sm_?|compute_)", "", str(raw).lower()).rstrip("a")
-    return text if "." in text else f"{int(text) // 10}.{int(text) % 10}"
+def _translated(values: Mapping[Any, Any], raw: Any) -> Any:
+    word = _word(values, raw)
+    return raw if word is None else values[word]
 
 
-def _dtype(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
-    return DTYPES.get(str(raw).lower(), str(raw))
+def _by_name(pack: Pack, key: str, raw: Any) -> Facts | None:
+    """A key that is a fact, a fusion, or an engine's own setting or environment variable; None where it is none of them."""
+    if pack.fact(key) is not None:
+        return {} if _says_nothing(raw) else {key: raw}
+    if key in MAPPING["fusions"] or key in pack.fusions:
+        return {} if _says_nothing(raw) else READINGS["request"](raw, {}, [fusion_of(key)])
+    if key in ("env", "environment", "flags", "server_args") and isinstance(raw, dict):
+        return _settings(pack, raw)
+    maps = list(_maps(pack, key))
+    return _stated(maps, raw) if maps else None
 
 
-def _lower(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
-    return str(raw).lower()
+def _settings(pack: Pack, settings: Mapping[str, Any]) -> Facts:
+    found: Facts = {}
+    for key, raw in settings.items():
+        stated = _by_name(pack, key, raw)
+        if stated is None:
+            raise Unreadable(key)
+        found.update(stated)
+    return found
 
 
-def _every(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
-    """What holds for all ranks: false where it is false for one."""
-    return all(raw) if isinstance(raw, list) else all(raw.values()) if isinstance(raw, dict) else raw
+def _maps(pack: Pack, key: str) -> Iterator[SettingMap]:
+    """What the products say about a variable, or about a setting by its last name."""
+    name = key.lstrip("-").replace("-", "_")
+    for product in pack.products.values():
+        yield from product.environment.get(key, ())
+        for setting, maps in product.settings.items():
+            if setting == name or setting.endswith(f".{name}"):
+                yield from maps
 
 
-def _drafts(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    """Draft tokens a request, and with the number of requests the tokens of a step."""
-    requests = next((keys[name] for name in ("batch", "batch_size", "num_requests") if isinstance(keys.get(name), int)), None)
-    step = {"load.tokens": requests * (1 + raw)} if requests and isinstance(raw, int) and "tokens" not in keys else {}
-    return {"engine.speculative_method": "unspecified", **step}
-
-
-def _names(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Any:
-    return list(raw) if isinstance(raw, list) else [str(raw)]
-
-
-def _expert_parallel(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    size = _number(raw, keys, fusions)
-    if isinstance(raw, bool):
-        return {"parallel.expert_parallel": raw}
-    spread = {} if size is None else {"parallel.expert_parallel": size not in (1, "1")}
-    return {**spread, "parallel.expert_parallel_size": ">=2" if size == ">1" else size}
-
-
-def _head_sizes(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    sizes = raw if isinstance(raw, list) else [raw]
-    return {"model.head_sizes": [str(size) for size in sizes]}
-
-
-def _rotary(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    head = keys.get("head_dim")
-    if isinstance(raw, int) and isinstance(head, int):
-        return {"model.partial_rotary": raw < head}
-    return {"model.partial_rotary": True} if isinstance(raw, str) and raw.strip().startswith(("!=", "<")) else {}
-
-
-def _epsilon(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    return {"model.rms_norm_eps_usual": float(raw) in (1e-5, 1e-6)}
-
-
-def _model(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    found = {"model.name": str(raw)}
-    known = known_model(str(raw))
-    return found if known is None or keys.get("arch") else {**found, "model.architecture": known[0], "model.is_moe": known[1]}
-
-
-def known_model(name: str) -> tuple[str, bool] | None:
-    """The architecture of a model by its name, and whether it is a mixture of experts."""
-    row = next((row for row in MAPPING["models"] if row[0] in name.lower()), None)
-    return None if row is None else (row[1], row[2])
-
-
-def _architecture(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    name = str(raw)
-    return {"model.architecture": name if name.endswith(("Causal" + "LM", "Generation")) else f"{name}ForCausalLM"}
-
-
-def _request(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    word = {True: "on", False: "off"}.get(raw) if isinstance(raw, bool) else raw if raw in ("on", "off") else None
-    return {} if word is None else {f"request.{fusion}": word for fusion in fusions}
-
-
-def _mebibytes(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    """The size that the engine's pass is told, and the bound of every fusion that the report speaks of."""
-    return {"engine.allreduce_max_mebibytes": raw, **{f"request.{fusion}_max_bytes": int(float(raw) * 2**20) for fusion in fusions}}
-
-
-def _one_shot(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    forced = raw is True or (isinstance(raw, str) and "forced" in raw.lower())
-    return {"engine.one_shot": "forced" if forced else "auto"}
-
-
-def _graphs(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    word = str(raw).lower()
-    return {"engine.cudagraph_mode": GRAPHS.get(word, word)}
-
-
-def _splitting(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    return {"engine.splitting_ops": "absent"} if raw in ("default", None) else {"engine.splitting_ops": list(raw)}
-
-
-def _aiter(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
-    """Whether it is enabled, or its version (and then it is)."""
-    return {"engine.aiter": raw} if isinstance(raw, bool) else {"engine.aiter": True, "packages.amd-aiter": str(raw)}
-
-
-READINGS: dict[str, Callable[[Any, Mapping[str, Any], list[str]], Any]] = {
-    name[1:]: function for name, function in dict(globals()).items() if name.startswith("_") and callable(function) and name not in ("_read", "_hashable")
-}
+def _stated(maps: list[SettingMap], raw: Any) -> Facts:
+    if _says_nothing(raw):
+        return {}
+    text = {True: "1", False: "0"}.get(raw, raw) if isinstance(raw, bool) and all(map_.only and "1" in map_.only for map_ in maps) else raw
+    found = {map_.fact: map_.fact_value(text) for map_ in maps}
+    stated = {fact: value for fact, value in found.items() if value is not None}
+    if not stated:
+        raise Unreadable(raw)
+    return stated

@@ -9,8 +9,6 @@ Packages that the engine imports and that have no part in this are empty modules
 from __future__ import annotations
 
 import functools
-import importlib.abc
-import importlib.machinery
 import inspect
 import json
 import os
@@ -18,32 +16,13 @@ import sys
 import types
 from pathlib import Path
 from typing import Any
-from unittest.mock import MagicMock
 
+from tests.engines.stand_ins import install, tolerate_known_models
 from tests.runtime.forkserver import fork
 from tests.runtime.vllm_ranks import free_port, wait_for_ranks
 
-ABSENT = ("torchvision", "sgl_kernel")
-
-
-class _Empty(types.ModuleType):
-    __path__: list[str] = []  # noqa: RUF012 - what makes it a package
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return MagicMock(name=name)
-
-
-class _EmptyModules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, fullname: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if fullname.split(".")[0] in ABSENT else None
-
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
-        return _Empty(spec.name)
-
-    def exec_module(self, module: types.ModuleType) -> None:
-        module.__version__ = "9.9.9"  # type: ignore[attr-defined]
+#: Packages of kernels, and of what serves and watches, that have no part in this.
+ABSENT = ("sgl_kernel", "torchvision", "deep_gemm", "deep_ep", "triton", "orjson", "IPython", "sentencepiece", "xgrammar", "tvm_ffi")
 
 
 def published_configuration(backend: str) -> Any:
@@ -135,7 +114,13 @@ def run_rank(folder: Path, name: str, rank: int, tensor_parallel: int, pipeline_
 
 
 def main(folder: Path, version: str, cases: list[str]) -> None:
-    sys.meta_path.insert(0, _EmptyModules())
+    install(ABSENT, always=("sgl_kernel", "torchvision"))
+    tolerate_known_models()
+    import torch
+
+    # some modules look at the device while they are imported
+    torch.cuda.get_device_name = lambda device=None: "NVIDIA H200"  # type: ignore[assignment]
+    torch.cuda.get_device_capability = lambda device=None: (9, 0)  # type: ignore[assignment]
     import sglang.srt.model_executor.model_runner  # noqa: F401 - once, before the forks
 
     for case in cases:

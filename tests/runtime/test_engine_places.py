@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.version import Version
 
 from policy.runtime.data import product, valid_at
 from policy.runtime.engines.after_import import after_import
@@ -18,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RELEASES = [
     (folder.name.split("-")[0], folder.name.split("-", 1)[1], folder)
     for folder in sorted((ROOT / ".engines").glob("*-*"))
-    if folder.name.split("-")[0] in ("vllm", "sglang")
+    if folder.name.split("-")[0] in ("vllm", "sglang") and Version(folder.name.split("-", 1)[1]) >= Version(product(folder.name.split("-")[0])["since"])
 ]
 
 

@@ -1,6 +1,7 @@
 """The doors into vLLM and SGLang against the published modules (unpacked into .engines) in real processes over gloo.
 
-The interpreters that can import the engines are named by FUSION_POLICY_VLLM_PYTHON and FUSION_POLICY_SGLANG_PYTHON."""
+`python tests/engines/prepare.py` makes an interpreter that can import the engines; others are named by
+FUSION_POLICY_VLLM_PYTHON and FUSION_POLICY_SGLANG_PYTHON."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from policy import decide
+from policy.decision import Verdict
 from tests.runtime.library import write_library
 from tests.runtime.vllm_ranks import MODEL
 
@@ -24,6 +27,22 @@ CASES = ("pipeline:2:2:-1", "faulty:2:1:1")
 Reports = dict[str, list[dict[str, Any]]]
 
 
+def decided(engine: str, version: str, library: str) -> Verdict:
+    """The answer for two pipeline stages, as it is stored for the ranks."""
+    facts = {
+        "engine": {"name": engine, "version": version},
+        "packages": {"flashinfer-python": library, "flashinfer-cubin": library},
+        "parallel": {"tensor_parallel_size": 2, "pipeline_parallel_size": 2, "nodes": 1},
+        "device": {"platform": "cuda", "compute_capability": "9.0", "interconnect": "nvswitch", "gpus_per_node": 8},
+        "model": {"dtype": "bfloat16", "hidden_size": 64},
+        "runtime": {"builder": "adapter"},
+        "request": {"allreduce_rms": "on"},
+    }
+    verdict = decide(facts)
+    assert verdict["allreduce_rms"].state == "on", verdict["allreduce_rms"].reason
+    return verdict
+
+
 def run(engine: str, version: str, library: str, folder: Path) -> Reports:
     """What every rank of both cases reported, for one release."""
     unpacked = ROOT / ".engines" / f"{engine}-{version}"
@@ -31,19 +50,19 @@ def run(engine: str, version: str, library: str, folder: Path) -> Reports:
         pytest.skip(f"{engine} {version} is not unpacked in .engines")
     (folder / "model").mkdir()
     (folder / "model" / "config.json").write_text(json.dumps(MODEL))
-    plan = {"id": "trtllm", "library": "flashinfer", "backend": "trtllm", "scope": "tensor_parallel_group"}
     path = [str(write_library(folder / "library", library)), str(unpacked), str(ROOT)]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path),
-        "FUSION_POLICY_DECISION": json.dumps({"state": "on", "digest": "d1", "chosen_plan": plan}),
+        "FUSION_POLICY_DECISION": json.dumps(decided(engine, version, library).as_json()),
         "FUSION_POLICY_DEADLINE": "60",
         "OMP_NUM_THREADS": "1",
         "RES_OPTIONS": "timeout:1 attempts:1",
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
     }
-    python = os.environ.get(f"FUSION_POLICY_{engine.upper()}_PYTHON", sys.executable)
+    prepared = ROOT / ".venv-engines" / "bin" / "python"
+    python = os.environ.get(f"FUSION_POLICY_{engine.upper()}_PYTHON", str(prepared if prepared.exists() else sys.executable))
     command = [python, "-m", f"tests.runtime.{engine}_ranks", str(folder), version, *CASES]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
     if done.returncode and "Error" in done.stderr:

@@ -53,6 +53,24 @@ def test_json_feeds_facts(tmp_path: Path) -> None:
     Launch.of(read_pack(), document["facts"])
 
 
+def test_what_explain_printed_is_the_decision(tmp_path: Path) -> None:
+    """From the answer about a launch to the ranks, both by the command `policy`."""
+    policy = [sys.executable, "-m", "policy"]
+    stated = [
+        f"--set={fact}" for fact in ("engine.version=0.20.2", "packages.flashinfer-python=0.6.12", "device.platform=cuda", "device.compute_capability=8.0")
+    ]
+    explain = [*policy, "explain", "allreduce_rms", "--no-probe", "--format", "json", *stated, "--", "vllm", "serve", "m", "-tp", "2", "-pp", "2"]
+    answer = tmp_path / "answer.json"
+    answer.write_text(subprocess.run(explain, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": "", "RES_OPTIONS": "timeout:1 attempts:1"}
+    ranks = [*policy, "preflight", "--processes", "2", "--deadline", "20", "--decision", str(answer)]
+    done = subprocess.run(ranks, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("unfused: "), done.stdout
+    title = json.loads(answer.read_text())["decisions"][0]["reason"]["title"]
+    assert title in done.stdout
+
+
 def test_bad_usage() -> None:
     done = preflight("--processes", "2", "--tensor-parallel-size", "3")
     assert done.returncode == 2

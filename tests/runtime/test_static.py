@@ -227,5 +227,11 @@ def test_requests_that_make_no_sense() -> None:
         {"state": "on", "digest": "d", "chosen_plan": {"id": "trtllm", "library": "flashinfer", "backend": "trtllm", "scope": "tensor_parallel_group"}}
     )
     assert read.plan == WorkspacePlan()
+    for document, message in (
+        (["a", "b"], "no stored decision about one launch"),
+        ({"decisions": [{"fusion": "norm_quant"}]}, "no decision about allreduce_rms"),
+    ):
+        with pytest.raises(RuntimeRequestError, match=message):
+            Decision.from_json(document)
     with pytest.raises(RuntimeRequestError, match="known: flashinfer"):
         product("flashinfr")

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.engines.stand_ins import install
 from tests.runtime.forkserver import fork
 
 MODEL = {
@@ -130,6 +131,7 @@ def wait_for_ranks(pids: list[int], seconds: float = 150) -> None:
 
 
 def main(folder: Path, version: str, cases: list[str]) -> None:
+    install(("xgrammar", "vllm_flash_attn", "deep_gemm"))
     import vllm.v1.worker.gpu_worker  # noqa: F401 - once, before the forks
 
     for case in cases:

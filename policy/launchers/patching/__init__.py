@@ -14,6 +14,7 @@ from typing import Any
 from policy.launchers.containers import Found, find_launches
 from policy.launchers.found import LOST_KINDS, FoundLaunch
 from policy.launchers.patching import homes, variables
+from policy.launchers.patching.files import MARK, endings_kept
 from policy.launchers.patching.nodes import documents_in
 from policy.launchers.patching.options import holds, option_mappings, option_texts
 from policy.launchers.patching.text import PatchProblem
@@ -42,9 +43,9 @@ class Wanted:
 
 def patched(text: str, name: str, wanted: Sequence[Wanted]) -> tuple[str, dict[int, str]]:
     """The text with every launch changed as wanted (in the order of the file), and why the others could not be."""
-    ending = "\r\n" if "\r\n" in text else "\n"
-    mark = "\ufeff" if text.startswith("\ufeff") else ""
-    current = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    mark = MARK if text.startswith(MARK) else ""
+    given = text.removeprefix(MARK)
+    current = given.replace("\r\n", "\n")
     problems: dict[int, str] = {}
     wanted = [_readable(one, launch) for one, launch in zip(wanted, find_launches(current, name).launches, strict=False)]
     for number, one in enumerate(wanted):
@@ -55,7 +56,7 @@ def patched(text: str, name: str, wanted: Sequence[Wanted]) -> tuple[str, dict[i
                 current = _step(current, name, number, wanted, (), one.variables)
         except PatchProblem as problem:
             problems[number] = str(problem)
-    return mark + current.replace("\n", ending), problems
+    return mark + endings_kept(given, current), problems
 
 
 def _readable(one: Wanted, launch: FoundLaunch) -> Wanted:

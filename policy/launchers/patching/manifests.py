@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -39,14 +39,55 @@ def _list_patch(old: list[Any], new: list[Any], path: str) -> list[dict[str, Any
     return operations
 
 
-def manifest_patches(old: str, new: str, loads: Callable[[str], list[Any]]) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
-    """For each document that differs: what names it (kind, name, namespace, group and version), and its JSON Patch."""
+def documents_of(text: str) -> list[Any] | None:
+    """The YAML documents of a text; None where it is something else."""
+    import yaml
+
+    try:
+        found = list(yaml.safe_load_all(text))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    held = [one for one in found if one is not None]
+    return found if held and all(isinstance(one, (dict, list)) for one in held) else None
+
+
+def manifest_patches(before: Sequence[Any], after: Sequence[Any], single: bool = False) -> list[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """For each document that differs: what names it (kind, name, namespace, group and version), and its JSON Patch.
+    `single`: each member of a `List` is a resource by itself, as tools that apply manifests take it."""
     found = []
-    for before, after in zip(loads(old), loads(new), strict=False):
-        operations = json_patch(before, after)
-        if operations and isinstance(before, dict):
-            group, _, version = str(before.get("apiVersion", "")).rpartition("/")
-            metadata = before.get("metadata") or {}
-            target = {"group": group, "version": version, "kind": before.get("kind"), "name": metadata.get("name"), "namespace": metadata.get("namespace")}
-            found.append(({name: value for name, value in target.items() if value}, operations))
+    for old, new in zip(*(_resources(before), _resources(after)) if single else (before, after), strict=False):
+        operations = json_patch(old, new)
+        if operations:
+            found.append((_target(old) if isinstance(old, dict) else {}, operations))
     return found
+
+
+def _resources(documents: Sequence[Any]) -> list[Any]:
+    made: list[Any] = []
+    for one in documents:
+        items = one.get("items") if isinstance(one, dict) and str(one.get("kind", "")).endswith("List") else None
+        made.extend(_resources(items) if isinstance(items, list) else [one])
+    return made
+
+
+def _target(document: dict[str, Any]) -> dict[str, Any]:
+    group, _, version = str(document.get("apiVersion", "")).rpartition("/")
+    metadata = document.get("metadata")
+    named = metadata if isinstance(metadata, dict) else {}
+    target = {"group": group, "version": version, "kind": document.get("kind"), "name": named.get("name"), "namespace": named.get("namespace")}
+    return {name: value for name, value in target.items() if value}
+
+
+def kustomize_text(patches: Sequence[tuple[dict[str, Any], list[dict[str, Any]]]]) -> str:
+    """The patches as the `patches:` of a kustomization, each a readable block."""
+    if not patches:
+        return "patches: []\n"
+    import yaml
+
+    lines = ["patches:"]
+    for target, operations in patches:
+        for number, line in enumerate(yaml.safe_dump({"target": target}, sort_keys=False, width=10_000).splitlines()):
+            lines.append(f"{'- ' if number == 0 else '  '}{line}")
+        lines.append("  patch: |-")
+        lines.extend(f"    {line}".rstrip() for line in yaml.safe_dump(operations, sort_keys=False, width=10_000).splitlines())
+    return "\n".join(lines) + "\n"

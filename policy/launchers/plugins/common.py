@@ -17,18 +17,17 @@ from policy.launchers.child import REPORT_VARIABLE
 from policy.launchers.inputs import state_facts_file
 from policy.launchers.installed import flashinfer_traits, installed_versions
 from policy.launchers.machine import machine_facts
+from policy.launchers.variables import BUILDER_VARIABLE, MODE_VARIABLE, MODES, mode_word
 from policy.origin import Origin
 from policy.pack import Pack, Product
 from policy.private_packs import added_by_environment, read_packs
 from policy.problems import PolicyError
 from policy.versions import shown
 
-MODE_VARIABLE = "FUSION_POLICY_MODE"
 POSTURE_VARIABLE = "FUSION_POLICY_POSTURE"
 PACK_VARIABLE = "FUSION_POLICY_PACK"
 #: A facts file, or a report of `policy facts`: what this node cannot see itself, such as the GPUs of the workers.
 FACTS_VARIABLE = "FUSION_POLICY_FACTS"
-MODES = ("advise", "enforce", "fail")
 #: What an engine runs into where a fusion is left on that must be off.
 HARMFUL = ("hang", "wrong_numbers", "crash", "partly_fused")
 
@@ -41,8 +40,8 @@ class RefusedLaunchError(RuntimeError):
 
 def mode() -> str | None:
     """The mode that is set; None where the plug-in is to do nothing. An unknown word is said and taken for advise."""
-    word = os.environ.get(MODE_VARIABLE, "").strip().lower()
-    if word in ("", "off", "0"):
+    word = mode_word(os.environ)
+    if not word:
         return None
     if word not in MODES:
         logger.warning("fusion-policy: %s=%s is none of %s; only advising", MODE_VARIABLE, word, ", ".join(MODES))
@@ -152,9 +151,9 @@ class Statement:
             logger.warning("fusion-policy: %s", problem.render())
 
     def environment(self, product: Product, variables: Mapping[str, str]) -> None:
-        """What the engine's own environment variables say."""
+        """What the engine's own environment variables say; who builds is told apart, since it takes more than a variable."""
         for name, maps in product.environment.items():
-            for one in maps if name in variables else ():
+            for one in maps if name in variables and name != BUILDER_VARIABLE else ():
                 self.state(one.fact, one.fact_value(variables[name]), Origin("environment", name))
 
     def decide(self) -> Verdict:

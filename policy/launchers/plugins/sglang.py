@@ -12,6 +12,7 @@ from policy.decision import Decision
 from policy.launchers.installed import installed_versions
 from policy.launchers.model_config import config_facts, find_config, read_config
 from policy.launchers.plugins import sglang_arguments as seam
+from policy.launchers.plugins.adapter import hand_over, handed_over, state_builder
 from policy.launchers.plugins.common import RefusedLaunchError, Statement, harmful, log_decision, logger, mode, report, speak, supported, the_pack
 from policy.launchers.resolve import wanted_switches
 from policy.launchers.rewrite import changes_of
@@ -62,7 +63,8 @@ def _wrapped(original: Callable[[Any], None], pack: Pack, product: Product, vers
         if chosen is None or finished or str(getattr(self, "model_path", "")).lower() in ("", "none", "dummy"):
             return
         try:
-            verdict = state_arguments(pack, product, version, self, asked).decide()
+            statement = state_arguments(pack, product, version, self, asked)
+            verdict = statement.decide()
             changes = [(decision, _changes(self, pack, version, decision)) for decision in verdict.decisions if decision.fusion in product.gates]
         except (AttributeError, KeyError, TypeError) as error:
             # arguments that this plug-in cannot read are the engine's to judge, not a reason to stop a launch
@@ -78,6 +80,8 @@ def _wrapped(original: Callable[[Any], None], pack: Pack, product: Product, vers
             {name: value for _, (fields, _) in changes for name, value in fields.items()},
             {name: value for _, (_, held) in changes for name, value in held.items()},
         )
+        if chosen != "advise":
+            hand_over(ENGINE, handed_over(statement, verdict))
 
     setattr(resolve, _WRAPPED, True)
     return resolve
@@ -148,6 +152,7 @@ def state_arguments(pack: Pack, product: Product, version: str, arguments: Any, 
     if asked is not None:
         statement.state(REQUEST_PREFIX + FUSION, asked, at)
     statement.environment(product, os.environ)
+    state_builder(statement, product, version)
     path = find_config(str(getattr(arguments, "model_path", "")))
     if path is not None:
         for fact, value, origin in config_facts(read_config(path)[0], str(path)):

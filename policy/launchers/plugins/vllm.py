@@ -13,6 +13,7 @@ from policy.decision import Decision
 from policy.facts import ValueProblem
 from policy.launchers.installed import installed_versions
 from policy.launchers.model_config import config_facts
+from policy.launchers.plugins.adapter import hand_over, handed_over, state_builder
 from policy.launchers.plugins.common import RefusedLaunchError, Statement, harmful, log_decision, logger, mode, report, speak, supported, the_pack
 from policy.origin import Origin
 from policy.pack import REQUEST_PREFIX, Pack, Product
@@ -58,19 +59,18 @@ def _wrapped(original: Callable[..., Any], pack: Pack, product: Product, version
         if chosen is None:
             return config
         try:
-            changes, variables = decide(pack, product, version, config, asked, chosen)
+            changes, variables, handed = decide(pack, product, version, config, asked, chosen)
         except (ValueProblem, AttributeError, KeyError) as error:
             # a configuration that this plug-in cannot read is the engine's to judge, not a reason to stop a launch
             logger.warning("fusion-policy: vLLM %s: the configuration could not be read (%s: %s); nothing is done", version, type(error).__name__, error)
             return config
-        if not changes and not variables:
-            return config
         if chosen == "advise":
             return config
-        if chosen == "fail":
+        if chosen == "fail" and (changes or variables):
             words = ", ".join([*(f"{SETTING}{name}={value}" for name, value in changes.items()), *(f"{name}={value}" for name, value in variables.items())])
             raise RefusedLaunchError(f"fusion-policy: this launch would have to change: {words}; `policy explain` says why")
         os.environ.update(variables)
+        hand_over(ENGINE, handed)
         if not changes:
             return config
         for name, value in changes.items():
@@ -86,8 +86,9 @@ def _wrapped(original: Callable[..., Any], pack: Pack, product: Product, version
     return create_engine_config
 
 
-def decide(pack: Pack, product: Product, version: str, config: Any, asked: Any, chosen: str) -> tuple[dict[str, bool], dict[str, str]]:
-    """What has to change: pass_config fields and environment variables. Logs one line for each decision of interest."""
+def decide(pack: Pack, product: Product, version: str, config: Any, asked: Any, chosen: str) -> tuple[dict[str, bool], dict[str, str], str | None]:
+    """What has to change: pass_config fields and environment variables; and what is handed to the adapter. Logs one line
+    for each decision of interest."""
     statement = state_config(pack, product, version, config, asked)
     verdict = statement.decide()
     changes: dict[str, bool] = {}
@@ -104,7 +105,7 @@ def decide(pack: Pack, product: Product, version: str, config: Any, asked: Any, 
         if after != before and after is not None:
             changes[name] = after
         variables.update({one: value for one, value in wanted.items() if os.environ.get(one) != value})
-    return changes, variables
+    return changes, variables, handed_over(statement, verdict)
 
 
 def _wanted(pack: Pack, decision: Decision, before: Any) -> Any:
@@ -140,6 +141,7 @@ def state_config(pack: Pack, product: Product, version: str, config: Any, asked:
         _state_model(statement, model, at)
     _state_platform(statement)
     statement.environment(product, os.environ)
+    state_builder(statement, product, version)
     for gate in product.gates.values():
         if gate.setting.startswith(SETTING):
             value = getattr(asked.pass_config, gate.setting[len(SETTING) :], None)

@@ -29,10 +29,19 @@ def decision_given() -> Decision | None:
         return None
     try:
         document = json.loads(text if text.lstrip()[:1] in ("{", "[") else Path(text).read_text(encoding="utf-8"))
-        return Decision.from_json(document[0] if isinstance(document, list) else document)
+        return Decision.from_json(document)
     except (OSError, ValueError, LookupError) as error:
         # a rank that cannot read it must still vote, or the others wait for it
         return Decision("unreadable", "off", None, f"{DECISION} cannot be read: {error}")
+
+
+def knows(engine: str, version: str) -> bool:
+    """Whether the adapter can act in this release of an engine."""
+    try:
+        data = product(engine)
+    except RuntimeRequestError:
+        return False
+    return valid_at(data["commit"], version, data["through"]) is not None
 
 
 class Door:

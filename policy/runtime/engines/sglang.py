@@ -9,12 +9,18 @@ from policy.runtime.engines.door import Door, decision_given, wrap_after
 from policy.runtime.machine import RENDEZVOUS
 from policy.runtime.plan import Consumer
 
+#: The door of this process: engines load plug-ins more than once.
+_REGISTERED: list[Door] = []
+
 
 def register(door: Door | None = None) -> Door | None:
     """Arrange for the commit after the target model's process groups exist. Does nothing without a decision in the environment."""
     if decision_given() is None:
         return None
+    if door is None and _REGISTERED:
+        return _REGISTERED[0]
     door = door or Door("sglang")
+    _REGISTERED.append(door)
     RENDEZVOUS.install()
     place = door.at("commit")
     made = door
