@@ -6,6 +6,7 @@ only where its digest is that of the pack's files as they are now.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from policy.load import YamlSource
 
 #: Raised whenever the meaning of the compiled data changes.
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(slots=True)
@@ -82,18 +83,23 @@ def _compiled_data(digest: str) -> Iterator[Any]:
     for file in (*shipped, cache_folder() / f"{digest}.json"):
         try:
             with open(file, encoding="utf-8") as stream:
-                head = stream.readline()
-                if head.rstrip() != header(digest):
+                head = stream.readline().rstrip()
+                if not head.startswith(header(digest)):
                     continue
-                data = json.loads(stream.read())
+                body = stream.read()
+                # conditions are read when they are asked for: a damaged one would not be met here
+                if head != header(digest, body):
+                    continue
+                data = json.loads(body)
         except (OSError, ValueError):
             continue
         yield data
 
 
-def header(digest: str) -> str:
-    """The first line of a compiled pack."""
-    return f"fusion-policy compiled pack, format {FORMAT}, digest {digest}"
+def header(digest: str, body: str | None = None) -> str:
+    """The first line of a compiled pack, which ends with what identifies its content."""
+    start = f"fusion-policy compiled pack, format {FORMAT}, digest {digest}, content "
+    return start if body is None else start + hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def compiled_text(sources: list[YamlSource], pack: Pack) -> str:
@@ -107,12 +113,8 @@ def compiled_text(sources: list[YamlSource], pack: Pack) -> str:
             value = {**value, "rows": [{name: held for name, held in row.items() if name != "cases"} for row in value["rows"]]}
         lines = {"/".join(map(str, path)): source.document.span(path).line for path in _places(source)}
         parts.append([source.kind, source.file, value, lines])
-    return (
-        header(pack.digest)
-        + "\n"
-        + json.dumps({"name": pack.name, "version": pack.version, "sources": parts}, separators=(",", ":"), ensure_ascii=False)
-        + "\n"
-    )
+    body = json.dumps({"name": pack.name, "version": pack.version, "sources": parts}, separators=(",", ":"), ensure_ascii=False) + "\n"
+    return f"{header(pack.digest, body)}\n{body}"
 
 
 def _places(source: YamlSource) -> list[Path]:

@@ -62,6 +62,9 @@ class OnDemand(MutableMapping[str, Any]):
     def __contains__(self, key: object) -> bool:
         return key in self._makers
 
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._makers)
 

@@ -93,7 +93,7 @@ def read_text(path: FilePath, name: str) -> tuple[str | None, list[Problem]]:
     except UnicodeDecodeError as error:
         return None, [Problem(f"the file is not UTF-8 (byte {error.start})", Span(name), "save it as UTF-8")]
     except IsADirectoryError:
-        return None, [Problem("this is a folder, not a file", Span(name), "name a file in it; `policy audit` searches folders")]
+        return None, [Problem("this is a folder, not a file", Span(name))]
     except OSError as error:
         return None, [Problem(f"cannot be read: {(error.strerror or str(error)).lower()}", Span(name))]
 

@@ -60,7 +60,9 @@ def read_waivers(file: Path) -> list[Waiver] | None:
     for number, (entry, line) in enumerate(zip(entries, _lines(file, len(entries)), strict=True), 1):
         problem = _wrong(entry)
         if problem:
-            problems.append(Problem(f"waiver {number}: {problem}", Span(str(file), line), "write `[[ignore]]`, and below it `id`, `reason` and `until = 2027-01-31`"))
+            problems.append(
+                Problem(f"waiver {number}: {problem}", Span(str(file), line), "write `[[ignore]]`, and below it `id`, `reason` and `until = 2027-01-31`")
+            )
         else:
             waivers.append(Waiver(entry["id"], entry["reason"].strip(), _date(entry["until"]), str(file), line))
     if problems:

@@ -95,10 +95,11 @@ def _settled(here: Box, boxes: Sequence[Box], full: Mapping[str, int]) -> tuple[
             for dimension, mask in box.items():
                 held = here.get(dimension)
                 if held is None:
-                    held = full[dimension]
-                if not held & mask:
+                    if full[dimension] & ~mask:
+                        out.append(dimension)
+                elif not held & mask:
                     break
-                if held & ~mask:
+                elif held & ~mask:
                     out.append(dimension)
             else:
                 if not out:

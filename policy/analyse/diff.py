@@ -257,9 +257,10 @@ class _Search:
             if outcome[0] != outcome[1] and outcome not in seen:
                 seen.add(outcome)
                 few = {name: value for name, value in facts.items() if name in narrowed}
-                witness = self._smallest(few if self._outcome(few) == outcome else facts, outcome)
-                alone_now = [alone(side.decision(witness)) for side in self.sides]
                 where = self.space.of_box(box)
+                enough = self._outcome(few) == outcome and _lies_in(self.sides[1].trial(few), where)
+                witness = self._smallest(few if enough else facts, outcome, where)
+                alone_now = [alone(side.decision(witness)) for side in self.sides]
                 texts = {name: words(self.space.fact(name), values) for name, values in where.items()}
                 yield Change(self.fusion, where, *outcome, (part,), witness, alone_now[0], alone_now[1], texts)
 
@@ -289,8 +290,9 @@ class _Search:
             held = self.outcomes[key] = (before, after)
         return held
 
-    def _smallest(self, facts: dict[str, Any], outcome: tuple[Outcome, Outcome]) -> dict[str, Any]:
-        """The launch without the facts that the outcomes do not need; many are dropped at once as long as that works."""
+    def _smallest(self, facts: dict[str, Any], outcome: tuple[Outcome, Outcome], where: Mapping[str, Values]) -> dict[str, Any]:
+        """The launch without the facts that the outcomes do not need, as far as it may still lie in the region; many are
+        dropped at once as long as that works."""
         trials = [side.trial(facts) for side in self.sides]
         size = len(facts)
         while size:
@@ -298,11 +300,17 @@ class _Search:
             for start in range(0, len(names), size):
                 dropped = [name for name in names[start : start + size] if name in facts]
                 fewer = [trial.without(dropped) for trial in trials]
-                if all(Outcome.of(one.decision) == wanted for one, wanted in zip(fewer, outcome, strict=True)):
+                if _lies_in(fewer[1], where) and all(Outcome.of(one.decision) == wanted for one, wanted in zip(fewer, outcome, strict=True)):
                     trials = fewer
                     facts = {name: value for name, value in facts.items() if name not in dropped}
             size //= 2
         return facts
+
+
+def _lies_in(trial: Trial, where: Mapping[str, Values]) -> bool:
+    """Whether a launch may lie in a region; facts that another pack knows alone say nothing."""
+    facts = trial.evaluation.facts
+    return all(facts.pack.fact(name) is None or not facts.values(name).outside(values) for name, values in where.items())  # type: ignore[arg-type]
 
 
 class On:

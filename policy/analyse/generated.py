@@ -65,7 +65,7 @@ def generated(pack: Pack, condition: Condition) -> list[GeneratedCase]:
         for facts in _around(space, condition, place, atom, known):
             key = tuple(sorted(facts.items(), key=lambda one: one[0]))
             if key not in found:
-                point = Point({name: exactly(space.fact(name), value) for name, value in facts.items()}, facts)
+                point = Point({name: known.exactly(space, name, value) for name, value in facts.items()}, facts)
                 found[key] = GeneratedCase(condition, point, f"{atom.fact} {atom.text}")
     return list(found.values())
 
@@ -115,12 +115,21 @@ class Known:
         self.engine = next((product.releases for product in engines if product.releases), ())
         self._held: dict[str, Sequence[Any]] = {"engine.version": self.engine}
         self._first: dict[tuple[str, int], Any] = {}
+        self._exactly: dict[tuple[str, type, Any], Values] = {}
 
     def __call__(self, name: str) -> Sequence[Any]:
         """The known values of one fact."""
         held = self._held.get(name)
         if held is None:
             held = self._held[name] = known_values(self.pack, name)
+        return held
+
+    def exactly(self, space: Space, name: str, value: Any) -> Values:
+        """The set of one value of a fact, one and the same for equal ones."""
+        key = (name, type(value), value)
+        held = self._exactly.get(key)
+        if held is None:
+            held = self._exactly[key] = exactly(space.fact(name), value)
         return held
 
     def first(self, space: Space, name: str, number: int) -> Any:

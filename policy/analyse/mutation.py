@@ -117,7 +117,7 @@ class _Tested:
         known = Known(pack, rule.when)
         self.known_values: dict[str, Sequence[Any]] = {atom.fact: known(atom.fact) for atom in rule.when.atoms()}
         self._atoms: dict[tuple[str, Any], tuple[int, int]] = {}
-        self._cases: dict[str, dict[Values, int]] = {}
+        self._cases: dict[str, list[tuple[Values, int]]] = {}
         self._nodes: dict[Place, tuple[int, int]] = {}
         self.whole = self._answer(rule.when, ())
 
@@ -180,14 +180,15 @@ class _Tested:
                 true, false = true & one_true, false | one_false
         return true, false
 
-    def _by_values(self, fact: str) -> dict[Values, int]:
+    def _by_values(self, fact: str) -> list[tuple[Values, int]]:
         """The sets of values that a fact has in some case, with the bits of those cases."""
         held = self._cases.get(fact)
         if held is None:
-            held = self._cases[fact] = {}
+            found: dict[int, tuple[Values, int]] = {}  # generated cases share the sets of equal values
             for number, lookup in enumerate(self.lookups):
                 values = lookup.values(fact)
-                held[values] = held.get(values, 0) | 1 << number
+                found[id(values)] = (values, found.get(id(values), (values, 0))[1] | 1 << number)
+            held = self._cases[fact] = list(found.values())
         return held
 
     def _of_atom(self, atom: Atom) -> tuple[int, int]:
@@ -195,7 +196,7 @@ class _Tested:
         held = self._atoms.get(key)
         if held is None:
             true = false = 0
-            for values, cases in self._by_values(atom.fact).items():
+            for values, cases in self._by_values(atom.fact):
                 answer = atom.of(values)
                 if answer is True:
                     true |= cases

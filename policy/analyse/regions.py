@@ -12,7 +12,7 @@ from policy.analyse.feasible import Feasible, declare
 from policy.analyse.lowering import TABULATED
 from policy.analyse.space import Space
 from policy.conditions import All, AnyOf, Atom, Condition, Not, SetTest
-from policy.facts import show
+from policy.facts import plain, show
 from policy.pack import Gate, Pack, Plan, Product, Rule, releases_between
 from policy.records import dataclass, field
 from policy.values import Discrete, Ordered, Values
@@ -168,6 +168,8 @@ def render(pack: Pack, found: Regions) -> str:
         lines.extend(f"       {line}" for line in region.lines(pack))
         if not region.facts:
             lines.append("       for every launch")
+        if region.witness is not None:
+            lines.append(f"       such as {', '.join(f'{name}={plain(value)}' for name, value in sorted(region.witness.items()))}")
     if not found.complete:
         lines.append("  and more, which were not listed")
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from policy.evaluate import evaluate
 from policy.explain import Paint, colour_paint, plain_paint, wants_colour
 from policy.launch import Launch
 from policy.launchers.found import LOST_KINDS
-from policy.launchers.inputs import Request, contradictions, launches, stated, with_notices
+from policy.launchers.inputs import WRITTEN, Request, contradictions, launches, stated, with_notices
 from policy.launchers.read import ReadLaunch, launch_in
 from policy.pack import Pack, did_you_mean
 from policy.private_packs import added_by_environment, read_packs
@@ -30,7 +30,7 @@ def add_pack(parser: argparse.ArgumentParser) -> None:
 
 def add_inputs(parser: argparse.ArgumentParser) -> None:
     """The options that say which launch is meant."""
-    group = parser.add_argument_group("the launch", "a command after `--`, as in `-- vllm serve MODEL -tp 2`, or what is read from files, and:")
+    group = parser.add_argument_group("the launch", f"a command after `--`, as in `{WRITTEN}`, or what is read from files, and:")
     group.add_argument(
         "--facts",
         metavar="FILE",
@@ -94,7 +94,7 @@ def split_words(pack: Pack, words: Sequence[str]) -> tuple[list[str], list[str]]
 def no_file(word: str) -> None:
     """Raise `UsageError` for a word that looks like the path of a file that is not there."""
     if not word or "." in word or "/" in word:
-        raise UsageError(f"there is no file `{word}`", "look at the path; a launch is written after `--`, as in `-- vllm serve MODEL -tp 2`")
+        raise UsageError(f"there is no file `{word}`", f"look at the path; a launch is written after `--`, as in `{WRITTEN}`")
 
 
 def with_required(fusions: Sequence[str], options: argparse.Namespace, pack: Pack) -> list[str]:

@@ -16,12 +16,20 @@ EXAMPLE = "policy rule rendezvous-over-world"
 def add(parser: argparse.ArgumentParser) -> None:
     """The options of `policy rule`."""
     parser.add_argument("id", nargs="?", help="the rule's id; all ids are listed where it is left out")
+    parser.add_argument(
+        "--where",
+        action="store_true",
+        help="the regions of launches in which it holds; then the name may also be a named condition's, a gate's, FUSION (where it is on) or FUSION/PLAN",
+    )
+    parser.add_argument("--traits", choices=("tabulated", "probed"), default="tabulated", help="with --where: traits as the tables say, or left free")
     common.add_pack(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Print the page of one rule, or the list of all."""
-    pack = common.load(options)
+    pack = common.load(options, compiled=not options.where)
+    if options.where and options.id is not None:
+        return _where(pack, options)
     if options.id is None:
         width = max((len(name) for name in pack.rules), default=0)
         for name, listed in sorted(pack.rules.items()):
@@ -31,6 +39,23 @@ def run(options: argparse.Namespace) -> int:
     if rule is None:
         raise UsageError(f"no rule is named `{options.id}`", did_you_mean(options.id, pack.rules) or "`policy rule` lists them all")
     print(page(rule, pack), end="")
+    return common.OK
+
+
+def _where(pack: Pack, options: argparse.Namespace) -> int:
+    from policy.analyse.boxes import TooWideError
+    from policy.analyse.regions import render
+    from policy.analyse.where import where
+
+    try:
+        found = where(pack, options.id, options.traits)
+    except TooWideError:
+        print(f"{options.id}: it takes too many boxes to be listed")
+        return common.UNDECIDED
+    if found is None:
+        names = [*pack.rules, *pack.conditions, *pack.fusions, *(gate.id for product in pack.products.values() for gate in product.gates.values())]
+        raise UsageError(f"nothing is named `{options.id}`", did_you_mean(options.id, names) or "`policy rule` lists the rules")
+    print(render(pack, found))
     return common.OK
 
 

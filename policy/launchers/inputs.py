@@ -18,6 +18,8 @@ from policy.problems import LaunchError, Problem, Span, UsageError
 from policy.records import dataclass, field
 from policy.source import MAX_BYTES, Document, read_json, read_text, read_yaml
 
+#: How a launch is written on the command line.
+WRITTEN = "-- vllm serve MODEL -tp 2"
 #: Effects of findings about a launch, the gravest first.
 EFFECTS = ("refuse", "warn", "note")
 
@@ -72,7 +74,7 @@ def _what_to_write(command: Sequence[str]) -> str:
         return f"leave out the quotes: `-- {command[0]}`"
     if any(word.rsplit("/", 1)[-1] in ("docker", "podman", "bash", "sh", "kubectl", "sbatch") for word in command[:1]):
         return "what starts the engine elsewhere is read from a file: write the command into one, as `run.sh`, and name it"
-    return "write the launch after `--`, as in `-- vllm serve MODEL -tp 2`"
+    return f"write the launch after `--`, as in `{WRITTEN}`"
 
 
 def _only_facts(pack: Pack, request: Request) -> ReadLaunch:
@@ -152,6 +154,8 @@ def _line(document: Document, path: tuple[str | int, ...]) -> int | None:
 
 def text_of(name: str) -> tuple[str | None, list[Problem]]:
     """The text of a file, or of the standard input for `-`."""
+    if name != "-" and Path(name).is_dir():
+        return None, [Problem("this is a folder, not a file", Span(name), "name a file in it; `policy audit` searches folders")]
     if name != "-":
         return read_text(Path(name), name)
     held = sys.stdin.buffer.read(MAX_BYTES + 1) if sys.stdin is not None else b""

@@ -112,7 +112,8 @@ class _Keys:
         if rule == "spelling":  # retired options that take one value are read as well
             retired = [option for option in catalogue.options if option.instead is not None]
             values += [option for option in retired if option.nargs == 1 or (option.action == "store" and option.nargs is None)]
-        others = [option for option in catalogue.options if option not in switches and option not in values and option.action != "help"]
+        known_ones = {id(option) for option in [*switches, *values]}  # comparing options field by field is slow
+        others = [option for option in catalogue.options if id(option) not in known_ones and option.action != "help"]
         self.switches = {key for option in switches for key in self.of(option)}
         self.refused: set[str] = set()
         if rule != "plain":

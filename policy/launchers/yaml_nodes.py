@@ -30,6 +30,11 @@ class Places:
         starts = [0] + [match.end() for match in BREAK.finditer(text)]
         return cls([(start, number, 1) for number, start in enumerate(starts, 1)])
 
+    def shifted(self, start: int) -> Places:
+        """Places of the text that begins at `start` of this one."""
+        line, column = self(start)
+        return Places([(0, line, column)] + [(offset - start, *place) for offset, *place in self._segments if offset > start])
+
     def __call__(self, offset: int) -> tuple[int, int]:
         """The line and the column of the character at `offset`."""
         start, line, column = self._segments[max(0, bisect_right(self._offsets, offset) - 1)]

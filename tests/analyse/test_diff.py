@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from policy.analyse.boxes import Box
-from policy.analyse.diff import Outcome, as_json, diff, upgrade
+from policy.analyse.diff import On, Outcome, alone, as_json, diff, upgrade
 from policy.analyse.diff_text import markdown, text
+from policy.analyse.lowering import literals
 from policy.analyse.sides import Compared, Side
 from policy.evaluate import evaluate
 from policy.launch import Facts, Launch
@@ -71,6 +72,53 @@ def test_an_upgrade_of_the_library() -> None:
         assert change.witness is not None
         assert outcome(pack(), {**change.witness, "packages.flashinfer-python": "0.6.9"}) == change.before
         assert outcome(pack(), {**change.witness, "packages.flashinfer-python": "0.6.10.post1"}) == change.after
+
+
+def test_a_witness_lies_in_its_region() -> None:
+    found = upgrade(
+        pack(), {"packages.flashinfer-python": "0.6.9"}, {"packages.flashinfer-python": "0.6.10.post1"}, fusions=("allreduce_flashinfer",), seconds=120
+    )
+    assert any("runtime.builder" in change.facts for change in found.changes)  # which is assumed otherwise where it is left out
+    for change in found.changes:
+        facts = Facts(pack(), Launch.of(pack(), {**(change.witness or {}), "packages.flashinfer-python": "0.6.10.post1"}))
+        for name, values in change.facts.items():
+            assert not facts.values(name).outside(values), (name, change.witness)  # type: ignore[arg-type]
+
+
+def test_the_fusions_with_the_most_to_look_at_come_last() -> None:
+    seen: list[str] = []
+    names = ("allreduce_flashinfer", "moe_finalize_allreduce", "norm_quant")
+    before, after = {"packages.flashinfer-python": "0.6.9"}, {"packages.flashinfer-python": "0.6.10.post1"}
+    upgrade(pack(), before, after, fusions=names, seconds=0, progress=lambda done, steps, what: seen.append(what))
+    assert len(seen) == 6
+    assert seen[3:] == ["norm_quant", "moe_finalize_allreduce", "allreduce_flashinfer"]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_launch_with_fewer_facts_is_decided_as_if_it_were_new(seed: int) -> None:
+    rng = random.Random(seed)
+    compared = Compared(Side.of(pack(), "old", V23), Side.of(pack(), "new", V24), (FUSION,))
+    compared.space.freeze()
+    facts = random_facts(rng, pack())
+    for side in (compared.old, compared.new):
+        on = On(compared, side, FUSION, "safe")
+        trial, left = on.trial(facts), dict(facts)
+        assert trial.decision is not None
+        for _ in range(8):
+            dropped = rng.sample(sorted(left), min(len(left), rng.randint(1, 2)))
+            left = {name: value for name, value in left.items() if name not in dropped}
+            trial = trial.without(dropped)
+            fresh = on.trial(left).decision
+            assert Outcome.of(trial.decision) == Outcome.of(fresh), left
+            assert alone(trial.decision) == alone(fresh), left
+
+
+def test_what_pinned_facts_decide_is_left_out() -> None:
+    compared = Compared(Side.of(pack(), "old", V23), Side.of(pack(), "new", V24), (FUSION,))
+    for side in (compared.old, compared.new):
+        for condition in compared.parts_of(side, FUSION).values():
+            for may in (True, False):
+                assert not {literal.fact for literal in literals(side.node(condition, may))} & {"engine.name", "engine.version"}
 
 
 def holds(boxes: list[tuple[str, Box]], compared: Compared, facts: Facts) -> bool:

@@ -112,6 +112,30 @@ def test_a_release_that_brings_another_library_is_told_apart() -> None:
         assert holds("engine.version", versions, "0.27.1") is expected
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_decision_that_is_known_already_changes_nothing(seed: int) -> None:
+    given = Launch.of(pack(), random_facts(random.Random(seed), pack()))
+    for strict in (False, True):
+        decided = evaluate(pack(), given, "safe", (FUSION,), strict)[FUSION]
+        assert search(pack(), given, FUSION, "safe", 30, strict, decided) == search(pack(), given, FUSION, "safe", 30, strict)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_answer_taken_over_is_the_answer(seed: int) -> None:
+    """Launches that differ in one fact, each looked at after the other, against each alone."""
+    given = Launch.of(pack(), random_facts(random.Random(seed), pack()))
+    outlook = Outlook(pack(), given, pack().fusions[FUSION], "safe", False)
+    for name in ("engine.version", "packages.flashinfer-python", "parallel.pipeline_parallel_size"):
+        fact = pack().fact(name)
+        assert fact is not None
+        values = pack().releases_of(name) or (pack().products["vllm"].releases if name == "engine.version" else (1, 2, 4))
+        for value in values:
+            changes = {name: fact.values(str(value) if fact.type == "version" else value)}
+            evaluation = outlook.silently(outlook.fork(changes), changes)
+            fresh = evaluate(pack(), given.with_facts(pack(), changes), "safe", (FUSION,))[FUSION].state == "on"
+            assert outlook.decided(evaluation, lambda held: held.decide(pack().fusions[FUSION], {}).state == "on") is fresh, (name, value)
+
+
 SIZES = {"parallel.pipeline_parallel_size": [1, 2, 3], "parallel.tensor_parallel_size": [1, 2, 3, 4, 8], "parallel.data_parallel_size": [1, 2, 4]}
 
 

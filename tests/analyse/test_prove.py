@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from policy.analyse.invariants import parse_invariant, read_invariants
+from policy.analyse.invariants import Clause, Invariant, parse_invariant, read_invariants
 from policy.analyse.prove import PROVED, REFUTED, UNDECIDED, prove, render
 from policy.analyse.regions import Analysis
 from policy.evaluate import evaluate
@@ -57,6 +57,48 @@ def test_a_pack_without_the_rule_is_refuted_by_a_launch(rule: str, invariant: st
         conditions = [condition.truth(held) for clause in proof.invariant.forbidden for condition in clause.conditions]
         assert again.state != "on" or again.chosen != decision.chosen or not all(conditions)
     assert f"broken for {found.fusion} in posture {found.posture} by" in render([proof])
+
+
+@pytest.mark.parametrize("invariant", read_invariants(pack()), ids=lambda invariant: str(invariant.id))
+def test_no_part_of_an_invariant_can_be_left_out(invariant: Invariant) -> None:
+    """Each is refuted without any one of its parts: it speaks of launches that there are, and of nothing that says nothing."""
+    for clause in invariant.forbidden:
+        for left_out in range(len(clause.conditions) + len(clause.answers)):
+            conditions = tuple(one for number, one in enumerate(clause.conditions) if number != left_out)
+            answers = tuple(one for number, one in enumerate(clause.answers, len(clause.conditions)) if number != left_out)
+            (proof,) = prove(pack(), [replace(invariant, forbidden=(Clause(conditions, answers),))])
+            assert proof.status == REFUTED, (left_out, render([proof]))
+
+
+def without_needs() -> Pack:
+    """Every plan as if it needed nothing."""
+    return replace(pack(), fusions={name: replace(one, plans=tuple(replace(plan, needs=()) for plan in one.plans)) for name, one in pack().fusions.items()})
+
+
+def without_switches() -> Pack:
+    """vLLM as if it could not be told off."""
+    engine = pack().products["vllm"]
+    return replace(pack(), products={**pack().products, "vllm": replace(engine, switches=tuple(one for one in engine.switches if one.turn != "off"))})
+
+
+@pytest.mark.parametrize(
+    ("broken", "invariant"),
+    [
+        (without_needs(), "library-is-there"),
+        (without_needs(), "trtllm-never-across-nodes"),
+        (without_switches(), "on-by-itself-has-an-off"),
+        (without("hidden-size-not-multiple-of-8"), "vectors-of-eight"),
+        (without("ranks-not-offered"), "more-than-one-rank"),
+        (without("multicast-missing"), "mnnvl-never-without-multicast"),
+        (without("rendezvous-over-world"), "symmetric-memory-needs-the-group"),
+    ],
+    ids=lambda held: held if isinstance(held, str) else "",
+)
+def test_what_protects_an_invariant(broken: Pack, invariant: str) -> None:
+    (proof,) = prove(broken, [one for one in read_invariants(pack()) if one.id == invariant])
+    assert proof.status == REFUTED
+    assert proof.refutation is not None
+    Launch.of(broken, proof.refutation.facts)  # a launch that can be written down
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -14,6 +14,8 @@ from policy.analyse.outcomes import gate_is
 from policy.analyse.regions import Analysis, Region, Regions, of_condition, of_gate, of_named, of_rule, render
 from policy.analyse.relevant import inputs_of
 from policy.analyse.states import of_on
+from policy.analyse.where import where
+from policy.cli import main
 from policy.conditions import Condition, parse
 from policy.derive import DERIVED
 from policy.engine_outcome import outcome_of
@@ -155,6 +157,36 @@ def test_regions_are_printed_with_the_releases_they_contain() -> None:
     text = render(pack(), of_rule(pack(), pack().rules["early-completion"]))
     assert "engine.version: >=0.22.0,<0.24.0 (0.22.0 to 0.23.0)" in text
     assert "may hold, since a release in it was not read" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "subject"),
+    [
+        ("early-completion", "early-completion"),
+        ("several-groups-in-world", "several-groups-in-world"),
+        ("norm_quant", "norm_quant on in posture safe"),
+        ("allreduce_rms/trtllm", "allreduce_rms trtllm"),
+        ("vllm-norm-quant", "vllm-norm-quant unset"),
+    ],
+)
+def test_whatever_has_a_name_has_regions(name: str, subject: str) -> None:
+    found = where(pack(), name)
+    assert found is not None
+    assert found.subject == subject
+    assert found.regions
+    assert "such as " in render(pack(), found)
+
+
+def test_nothing_has_no_regions() -> None:
+    assert where(pack(), "allreduce_rms/nothing") is None
+    assert where(pack(), "nothing") is None
+
+
+def test_regions_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rule", "early-completion", "--where"]) == 0
+    assert "engine.version: >=0.22.0,<0.24.0 (0.22.0 to 0.23.0)" in capsys.readouterr().out
+    assert main(["rule", "early-completon", "--where"]) == 2
+    assert "did you mean `early-completion`?" in capsys.readouterr().err
 
 
 def test_named_conditions_are_inlined() -> None:

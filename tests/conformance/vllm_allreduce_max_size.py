@@ -50,7 +50,7 @@ def answer(pack: Pack, row: Mapping[str, Any]) -> float | str | None:
     sizes: list[float] = []
     excluded = False
     for rule in pack.rules_for(plan):
-        truth = evaluation.rule(rule)[0] if of_size(rule) else False
+        truth = evaluation.rule(rule) if of_size(rule) else False
         if truth is None:
             return UNKNOWN
         if truth and rule.effect == "exclude":

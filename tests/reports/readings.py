@@ -323,7 +323,25 @@ def aiter(raw: Any, keys: Mapping[str, Any], fusions: list[str]) -> Facts:
 READINGS: dict[str, Callable[[Any, Mapping[str, Any], list[str]], Any]] = {
     function.__name__: function
     for function in (
-        *(version, number, capability, gpu, architecture_of_gpu, dtype, lower, upper, truth, every, quantisation, link, islands, world, context_parallel, drafts, drafting),
+        *(
+            version,
+            number,
+            capability,
+            gpu,
+            architecture_of_gpu,
+            dtype,
+            lower,
+            upper,
+            truth,
+            every,
+            quantisation,
+            link,
+            islands,
+            world,
+            context_parallel,
+            drafts,
+            drafting,
+        ),
         *(names, expert_parallel, head_sizes, rotary, epsilon, model, architecture, request, refusal, mebibytes, bytes_of_mebibytes, one_shot, graphs),
         *(splitting, aiter),
     )
