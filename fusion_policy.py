@@ -74,8 +74,8 @@ def sglang_plugin() -> None:
 
 
 def _arrange(engine: str) -> None:
-    """Let the runtime adapter act in this process, where a decision was handed to it."""
-    if os.environ.get("FUSION_POLICY_DECISION"):
+    """Let the runtime adapter act in this process, where a decision was handed to it or should have been."""
+    if os.environ.get("FUSION_POLICY_DECISION") or os.environ.get("FUSION_POLICY_BUILDER"):
         from policy.launchers.plugins.adapter import arrange
 
         arrange(engine)

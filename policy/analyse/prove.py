@@ -190,15 +190,19 @@ class _Search:
 
     def _with_plan(self, plan: Plan) -> Refutation | None:
         """The launches whose chosen plan can be this one."""
-        rules = [rule.when for rule in self.pack.rules_for(plan) if rule.effect == "exclude"]
-        denied = [box for rule in (*rules, self.whole.never_on(self.fusion)) for box in self.analysis.space.boxes(rule, may=True)]
-        denied.extend(self.denied)
-        admitted = self.analysis.all_of((*self.wanted, plan.call, *plan.needs))
-        left = [box for box in admitted if outside(box, denied, self.analysis.space.full) is not None]
+        left, denied = self.whole.left_of(self.clause, plan, lambda: self._left_of(plan))
         if not left:
             return None
         turned_on = self.analysis.space.boxes(self.whole.can_be_on(self.fusion, self.posture))
         return self._among([met for one in left for two in turned_on if (met := meet(one, two)) is not None], denied)
+
+    def _left_of(self, plan: Plan) -> tuple[list[Box], list[Box]]:
+        """Where a plan is admitted and everything wanted holds, as far as not all of it is denied; and what is denied."""
+        rules = [rule.when for rule in self.pack.rules_for(plan) if rule.effect == "exclude"]
+        denied = [box for rule in (*rules, self.whole.never_on(self.fusion)) for box in self.analysis.space.boxes(rule, may=True)]
+        denied.extend(self.denied)
+        admitted = self.analysis.all_of((*self.wanted, plan.call, *plan.needs))
+        return [box for box in admitted if outside(box, denied, self.analysis.space.full) is not None], denied
 
     def _among(self, boxes: Sequence[Box], denied: Sequence[Box]) -> Refutation | None:
         """A launch in these boxes outside those: first by trying one of every part, then by deciding whole parts."""

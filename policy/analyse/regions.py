@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from policy.analyse.boxes import Box, disjoint, leftovers, merged
@@ -16,6 +17,9 @@ from policy.facts import plain, show
 from policy.pack import Gate, Pack, Plan, Product, Rule, releases_between
 from policy.records import dataclass, field
 from policy.values import Discrete, Ordered, Values
+
+#: Regions that are listed where the caller names no number.
+MOST = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +80,10 @@ class Analysis:
         """The boxes in which every condition must (may) hold."""
         return self.space.boxes(All(tuple(conditions)), may)
 
-    def possible(self, boxes: Iterable[Box], outside: Sequence[Box] = ()) -> list[Box]:
-        """Disjoint boxes that hold launches, of these outside of those."""
-        parts: list[Box] = []
-        for box in disjoint(boxes, self.space.full):
-            parts.extend(leftovers(box, outside, self.space.full))
-        return [part for part in parts if self.feasible.narrowed(part, sure=False) is not None]
+    def possible(self, boxes: Iterable[Box], outside: Sequence[Box] = (), most: int | None = None) -> list[Box]:
+        """Disjoint boxes that hold launches, of these outside of those; `most` of them."""
+        parts = (part for box in disjoint(boxes, self.space.full) for part in leftovers(box, outside, self.space.full))
+        return list(islice((part for part in parts if self.feasible.narrowed(part, sure=False) is not None), most))
 
     def witness(self, box: Box) -> dict[str, Any] | None:
         """One launch of a box, as facts one can write; None where none could be made concrete."""
@@ -89,11 +91,11 @@ class Analysis:
         found = concrete(self.feasible, narrowed) if narrowed is not None else None
         return None if found is None else written(found)
 
-    def regions(self, subject: str, sure: Sequence[Box], maybe: Sequence[Box]) -> Regions:
+    def regions(self, subject: str, sure: Sequence[Box], maybe: Sequence[Box], complete: bool = True) -> Regions:
         """Boxes as regions, with as few of them as merging gives; `maybe` are those that may hold."""
         found: list[tuple[Box, bool | None]] = [(box, True) for box in merged(sure, self.space.full)]
         found += [(box, None) for box in merged(maybe, self.space.full)]
-        return Regions(subject, tuple(self.region(box, truth) for box, truth in found), self.traits)
+        return Regions(subject, tuple(self.region(box, truth) for box, truth in found), self.traits, complete)
 
     def region(self, box: Box, truth: bool | None) -> Region:
         """One box as a region with a launch in it."""
@@ -125,14 +127,18 @@ def of_named(pack: Pack, name: str, traits: str = TABULATED) -> Regions:
     return of_condition(pack, pack.conditions[name], name, traits)
 
 
-def of_plan(pack: Pack, plan: Plan, traits: str = TABULATED) -> Regions:
-    """Where a plan is admitted by its needs and every rule about it; unions of limits are left out."""
+def of_plan(pack: Pack, plan: Plan, traits: str = TABULATED, most: int = MOST) -> Regions:
+    """Where a plan is admitted by its needs and every rule about it; unions of limits are left out. Where there are more
+    than `most` regions for sure, those that may be are left out too."""
     rules = [rule.when for rule in pack.rules_for(plan) if rule.effect == "exclude"]
     positive = (plan.call, *plan.needs)
     analysis = Analysis(pack, [*positive, *rules], traits)
-    sure = analysis.possible(analysis.all_of(positive), [box for rule in rules for box in analysis.space.boxes(rule, may=True)])
-    held = [box for rule in rules for box in analysis.space.boxes(rule)]
-    return analysis.regions(f"{plan.fusion} {plan.id}", sure, analysis.possible(analysis.all_of(positive, may=True), [*held, *sure]))
+    sure = analysis.possible(analysis.all_of(positive), [box for rule in rules for box in analysis.space.boxes(rule, may=True)], most + 1)
+    maybe: list[Box] = []
+    if len(sure) <= most:
+        held = [box for rule in rules for box in analysis.space.boxes(rule)]
+        maybe = analysis.possible(analysis.all_of(positive, may=True), [*held, *sure], most + 1)
+    return analysis.regions(f"{plan.fusion} {plan.id}", sure[:most], maybe[:most], max(len(sure), len(maybe)) <= most)
 
 
 def of_gate(pack: Pack, product: Product, gate: Gate, request: str = "unset", traits: str = TABULATED) -> Regions:

@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from policy.analyse.boxes import Box, disjoint, leftovers
 from policy.analyse.concrete import concrete, written
 from policy.analyse.lowering import TABULATED
-from policy.analyse.regions import Region, Regions
+from policy.analyse.regions import MOST, Region, Regions
 from policy.analyse.whole import Whole
 from policy.evaluate import evaluate
 from policy.launch import Launch
 from policy.pack import Fusion, Pack, Plan
-
-#: Regions that are listed where the caller names no number.
-MOST = 100
 
 
 def of_on(pack: Pack, fusion: Fusion, posture: str = "safe", traits: str = TABULATED, most: int = MOST) -> Regions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from policy.analyse.boxes import Box
 from policy.analyse.lowering import TABULATED
 from policy.analyse.outcomes import can_be_on, gate_is, is_never_on, switch_exists
 from policy.analyse.regions import Analysis
@@ -21,6 +22,7 @@ class Whole:
     def __init__(self, pack: Pack, traits: str = TABULATED, further: Iterable[Condition] = ()) -> None:
         self.pack = pack
         self._made: dict[tuple[str, ...], Condition] = {}
+        self._left: dict[tuple[int, str, str], tuple[object, tuple[list[Box], list[Box]]]] = {}
         own = [self.never_on(fusion) for fusion in pack.fusions.values()]
         own += [self.can_be_on(fusion, posture) for fusion in pack.fusions.values() for posture in ("safe", "fast")]
         own += [self.taken(fusion, plan) for fusion in pack.fusions.values() for plan in fusion.plans]
@@ -53,6 +55,15 @@ class Whole:
     def taken(self, fusion: Fusion, plan: Plan) -> Condition:
         """Where somebody would build a plan: the adapter, an engine by itself, an engine that is told to."""
         return self._once(("taken", fusion.id, plan.id), lambda: taken(self.pack, fusion, plan))
+
+    def left_of(self, clause: object, plan: Plan, make: Callable[[], tuple[list[Box], list[Box]]]) -> tuple[list[Box], list[Box]]:
+        """What `make` finds of a clause and a plan, which is the same in every posture: found once."""
+        key = (id(clause), plan.fusion, plan.id)
+        held = self._left.get(key)
+        if held is None:
+            # the clause is kept with it, so that its identity stays its own
+            held = self._left[key] = (clause, make())
+        return held[1]
 
     def _once(self, key: tuple[str, ...], make: Callable[[], Condition]) -> Condition:
         held = self._made.get(key)

@@ -18,12 +18,14 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from policy.launchers.variables import REPORT_VARIABLE
 
 #: Signals that are passed on to the child.
 PASSED = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGCONT") if hasattr(signal, name))
-REPORT_VARIABLE = "FUSION_POLICY_REPORT"
 #: What a plug-in reports where it does nothing.
 DOES_NOTHING = {"unsupported": "{engine} {version} was not read", "no pack": "the pack cannot be used"}
 NOT_FOUND, NOT_RUNNABLE = 127, 126
@@ -35,7 +37,8 @@ def run_command(words: Sequence[str], environment: Mapping[str, str], expects_re
     """Run the command to its end. Returns its exit code; does not return where the child died of a signal.
 
     `expects_report`: the engine should load the plug-in, which then writes to the file that `FUSION_POLICY_REPORT` names;
-    `warn` is called once where it said nothing within `patience` seconds, or said that it does nothing."""
+    `warn` is called once where it said nothing within `patience` seconds, or said that it does nothing, and with every
+    outcome that the ranks report there."""
     with contextlib.ExitStack() as stack:
         variables = {**os.environ, **environment}
         ended = threading.Event()
@@ -137,7 +140,7 @@ def _die_of(number: int) -> None:
 
 
 def _await_report(report: Path, ended: threading.Event, patience: float, warn: Callable[[str], None]) -> None:
-    """Warn where the plug-in did not report in time: engines swallow errors of plug-ins."""
+    """Warn where the plug-in did not report in time: engines swallow errors of plug-ins. Then tell what the ranks report."""
     end = time.monotonic() + patience
     while not ended.is_set() and time.monotonic() < end:
         if report.exists():
@@ -145,6 +148,30 @@ def _await_report(report: Path, ended: threading.Event, patience: float, warn: C
         ended.wait(0.2)
     if not ended.is_set():
         _complain(report, warn)
+    told: set[str] = set()
+    size, last = 0, False
+    while not last:
+        last = ended.wait(1.0)
+        grown = report.stat().st_size if report.exists() else 0
+        if grown != size:
+            size = grown
+            _tell_outcomes(report, told, warn)
+
+
+def _tell_outcomes(report: Path, told: set[str], warn: Callable[[str], None]) -> None:
+    """Say each outcome of the adapter once; replicas that share no ranks have one each."""
+    for line in _lines(report):
+        said = line.get("said")
+        if said is not None and said not in told:
+            told.add(said)
+            warn(said)
+
+
+def _lines(report: Path) -> Iterator[dict[str, Any]]:
+    """What was reported; a line that is not whole yet is left for the next time."""
+    for line in report.read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(ValueError):
+            yield json.loads(line)
 
 
 _said: set[str] = set()
@@ -158,9 +185,7 @@ def _complain(report: Path, warn: Callable[[str], None]) -> None:
     if not report.exists():
         warn("the plug-in did not report: the engine may not have loaded it; `policy doctor` says why")
         return
-    for line in report.read_text(encoding="utf-8").splitlines():
-        with contextlib.suppress(ValueError):
-            told = json.loads(line)
-            if told.get("state") in DOES_NOTHING:
-                warn(f"the plug-in does nothing: {DOES_NOTHING[told['state']].format(**told)}")
-                return
+    for told in _lines(report):
+        if told.get("state") in DOES_NOTHING:
+            warn(f"the plug-in does nothing: {DOES_NOTHING[told['state']].format(**told)}")
+            return

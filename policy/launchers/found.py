@@ -40,6 +40,7 @@ class FoundLaunch:
     name: str = ""  # how a person finds it again: metadata.name, a service, a recipe's section
     role: str | None = None  # prefill, decode
     when: str | None = None  # the condition under which this launch is the one
+    templated: bool = False  # the file is a template, and what its branches say is read together
     notes: list[str] = field(default_factory=list)  # what was found and could not be read, in words
 
 
@@ -57,7 +58,7 @@ class LaunchNotice:
 #: Kinds of notice about settings that were written and do not count.
 LOST_KINDS = frozenset(("lost-setting", "config-file-ignored", "false-dropped", "duplicate-setting", "duplicate-key"))
 #: Kinds of notice that only say how the reading was done.
-NOTE_KINDS = frozenset(("version-assumed", "nearest-catalogue"))
+NOTE_KINDS = frozenset(("version-assumed", "version-unknown", "nearest-catalogue"))
 #: Kinds of error that depend on the release, and say little where the release is not known.
 RELEASE_KINDS = frozenset(("unknown-flag", "flag-of-another-version", "ambiguous-flag", "unknown-key", "config-file-invalid", "invalid-value"))
 #: Kinds of remark that say something only where the release is known.

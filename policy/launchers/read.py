@@ -3,22 +3,24 @@ installed, and a device profile, each with its origin."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 from policy.facts import ValueProblem
 from policy.launch import Facts, Launch
-from policy.launchers.found import RELEASE_KINDS, FoundLaunch, LaunchNotice, Word
+from policy.launchers.found import LOST_KINDS, RELEASE_KINDS, FoundLaunch, LaunchNotice, Word
 from policy.launchers.installed import engine_traits, flashinfer_traits, installed_versions
 from policy.launchers.machine import machine_facts
-from policy.launchers.model_config import config_facts, find_config, read_config
+from policy.launchers.model_config import draft_facts, file_facts, find_config, origin_over
 from policy.launchers.settings import Settings
 from policy.launchers.variables import BUILDER_VARIABLE, MODE_VARIABLE, adapter_builds
 from policy.origin import Origin
 from policy.pack import Pack, Product, did_you_mean
 from policy.records import dataclass, field, replace
 
+_PLACEHOLDER = re.compile(r"<[A-Za-z][\w./:\- ]*>")
 #: The command reader of each engine; an engine without one is read by what its container states.
 READERS = {"vllm": "policy.launchers.vllm_command", "sglang": "policy.launchers.sglang_command"}
 PYTHON_MODULES = {"vllm.entrypoints": "vllm", "sglang.launch_server": "sglang", "sglang.launch": "sglang"}
@@ -106,6 +108,11 @@ def _stands_alone(found: FoundLaunch) -> bool:
     return bool(found.files) and any(word.text == "--config" for word in found.words) and len(found.words) <= 6
 
 
+def unsettled(text: str) -> bool:
+    """Whether something outside the file fills in a part of the text: a variable, a template, a reader (`<port>`)."""
+    return "$" in text or "{{" in text or "{%" in text or _PLACEHOLDER.search(text) is not None
+
+
 def _near(error: LaunchNotice, found: FoundLaunch) -> tuple[int, ...]:
     """The words, counted from 1, that an error about an option may be about: the option and its value."""
     start = error.origin.argument
@@ -132,7 +139,7 @@ class _Reading:
         self.pack, self.result = pack, result
 
     def state(self, name: str, value: Any, origin: Origin) -> None:
-        if self.pack.fact(name) is None or (isinstance(value, str) and "$" in value and name != "model.name"):
+        if self.pack.fact(name) is None or (isinstance(value, str) and unsettled(value) and name != "model.name"):
             return
         try:
             self.result.launch.state(self.pack, name, value, origin)
@@ -143,13 +150,23 @@ class _Reading:
         if version is not None:
             self.state("engine.version", version, Origin("set", "engine.version"))
         elif found.version is not None:
-            self.state("engine.version", found.version.text, found.version.origin)
+            self._named_version(found.version)
         elif found.image is not None and product is not None:
             tag = image_version(found.image.text)
             if tag is not None:
                 self.state("engine.version", tag, Origin("image", found.image.text, found.image.origin.file, found.image.origin.line))
         elif local is not None:
             self.state("engine.version", local[0], Origin("probe", f"installed metadata {local[1].rsplit('/', 1)[-1]}"))
+
+    def _named_version(self, version: Word) -> None:
+        """A version that the file names; a word such as `nightly` names none."""
+        fact = self.pack.fact("engine.version")
+        try:
+            if fact is not None and not unsettled(version.text):
+                self.result.launch.state(self.pack, "engine.version", version.text, version.origin)
+        except ValueProblem:
+            text = f"`{version.text}` names no release, so the engine's version is not known"
+            self.result.notices.append(LaunchNotice("version-unknown", text, version.origin, "give the version"))
 
     def settings(self, product: Product, found: FoundLaunch, files: Callable[[str], str | None] | None) -> None:
         if product.name not in READERS or not found.words:
@@ -159,9 +176,9 @@ class _Reading:
         reader = import_module(READERS[product.name])
         settings: Settings = reader.read_command(found.words, str(single) if single is not None else None, files or (lambda name: found.files.get(name)))
         self.result.settings = settings
-        unsettled = {number for number, word in enumerate(found.words, 1) if "$" in word.text}
+        open_words = {number for number, word in enumerate(found.words, 1) if unsettled(word.text)}
         for error in settings.errors:
-            if any(part in unsettled for part in _near(error, found)):
+            if any(part in open_words for part in _near(error, found)):
                 # the value is set by something else than this file, so that it is not known here
                 continue
             if single is None and error.kind in RELEASE_KINDS:
@@ -170,7 +187,8 @@ class _Reading:
                 self.result.notices.append(error)
             elif error.kind != "missing-model" or not _stands_alone(found):
                 self.result.errors.append(error)
-        self.result.notices.extend(settings.notices)
+        alternatives = found.templated or any("{{" in word.text for word in found.words)  # of which a template takes one
+        self.result.notices.extend(notice for notice in settings.notices if not (alternatives and notice.kind in LOST_KINDS))
         for name, maps in product.settings.items():
             setting = settings.get(name)
             if setting is None:
@@ -228,23 +246,23 @@ class _Reading:
             self.state(fact, value, origin)
 
     def model(self, environment: Mapping[str, str] | None) -> None:
-        held = self.result.launch.given.get("model.name")
-        name = held.values.single() if held else None
+        held, given = self.result.launch.given.get("model.name"), self.result.launch.given
+        name, draft = (given[fact].values.single() if fact in given else None for fact in ("model.name", "model.draft_name"))
         path = find_config(name, environment) if isinstance(name, str) else None
-        if path is None:
-            return
-        config, trouble = read_config(path)
-        if trouble:
-            self.result.notices.append(LaunchNotice("unreadable-model-config", trouble, held.origin if held else Origin("model_config")))
-        for fact, value, origin in config_facts(config, str(path)):
+        if path is not None and isinstance(name, str):
+            facts, trouble = file_facts(path, name)
+            if trouble:
+                self.result.notices.append(LaunchNotice("unreadable-model-config", trouble, held.origin if held else Origin("model_config")))
+            for fact, value, origin in facts:
+                self.state(fact, value, origin_over(given.get(fact), fact, value, origin))
+        path = find_config(draft, environment) if isinstance(draft, str) else None
+        for fact, value, origin in draft_facts(path) if path is not None else ():
             self.state(fact, value, origin)
 
 
 def image_version(image: str) -> str | None:
     """The engine's version that an image tag names (`vllm/vllm-openai:v0.22.1`, `lmsysorg/sglang:v0.5.14-cu130`); None for
     a digest, a custom image or a tag that is no version."""
-    import re
-
     name, _, tag = image.partition("@")[0].rpartition(":")
     if (
         "/" in tag

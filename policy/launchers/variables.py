@@ -7,6 +7,8 @@ from collections.abc import Mapping
 #: advise: say what is decided; enforce: change the engine's configuration; fail: start only where nothing has to change.
 MODES = ("advise", "enforce", "fail")
 MODE_VARIABLE = "FUSION_POLICY_MODE"
+#: The file in which plug-in and ranks report to `policy exec`.
+REPORT_VARIABLE = "FUSION_POLICY_REPORT"
 #: Who builds the workspaces: `engine`, or `adapter`.
 BUILDER_VARIABLE = "FUSION_POLICY_BUILDER"
 

@@ -64,7 +64,7 @@ def _read(words: list[Placed], version: str | None, catalogue: Catalogue, files:
     settings.errors = in_order([*prepared.errors, *(_textual(notice, prepared) for notice in parsed.errors), *unknown])
     settings.notices = [*prepared.notices, *lost_settings(parsed.occurrences), *_deprecated(parsed), *_ignored_config(parsed)]
     fill(settings, parsed)
-    _model(settings, parsed)
+    _model(settings, parsed, entry)
     _level(settings, version)
     settings.notices += _dropped(prepared, settings, catalogue, entry)
     return settings
@@ -75,10 +75,15 @@ def _no_entry(words: Sequence[Placed]) -> LaunchNotice:
     return LaunchNotice("not-an-engine-command", "the command does not start vLLM's server", origin, "begin it with `vllm serve`")
 
 
-def _model(settings: Settings, parsed: Parsed) -> None:
-    """The positional model wins over `--model`."""
+def _model(settings: Settings, parsed: Parsed, entry: str) -> None:
+    """The positional model wins over `--model` under `vllm serve`; the API server's module never looks at it."""
     word = parsed.positional
-    if word is not None:
+    if word is None:
+        return
+    if entry == "api_server" and not parsed.unknown:  # else the word may be the value of an unknown option
+        text = f"the model `{word}` is ignored: this module takes the model from `--model` alone, and serves a default without it"
+        settings.notices.append(LaunchNotice("lost-setting", text, origin_of(word), f"write `--model {word}`, or start it with `vllm serve`"))
+    if entry == "serve" or "model" not in settings.values:
         settings.values["model"] = Setting(str(word), origin_of(word), word.spelling if word.spelling == "--model" else "")
 
 

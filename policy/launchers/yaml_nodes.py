@@ -33,7 +33,7 @@ class Places:
     def shifted(self, start: int) -> Places:
         """Places of the text that begins at `start` of this one."""
         line, column = self(start)
-        return Places([(0, line, column)] + [(offset - start, *place) for offset, *place in self._segments if offset > start])
+        return Places([(0, line, column)] + [(segment[0] - start, segment[1], segment[2]) for segment in self._segments if segment[0] > start])
 
     def __call__(self, offset: int) -> tuple[int, int]:
         """The line and the column of the character at `offset`."""

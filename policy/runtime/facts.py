@@ -15,7 +15,8 @@ Facts = tuple[tuple[str, str], ...]
 
 
 def launch_facts(decision: Decision, library: Library, machine: Machine) -> Facts:
-    """Packages first: a version that differs explains a digest that differs."""
+    """Packages first: a version that differs explains a digest that differs. Decisions that were made apart may differ in
+    facts that may differ between nodes; those that rest on equal facts are equal, whatever their digests."""
     data = product(library.name)
     plan = decision.plan
     facts = {
@@ -24,7 +25,9 @@ def launch_facts(decision: Decision, library: Library, machine: Machine) -> Fact
         "packages.torch": machine.torch,
         "python": f"{machine.python[0]}.{machine.python[1]}",
         **{f"environment.{name}": os.environ.get(name, "unset") for name in data["environment"]},
-        "decision.digest": decision.digest,
+        "decision.state": decision.state,
+        **({f"decision.{name}": value for name, value in decision.facts} or {"decision.digest": decision.digest}),
+        "decision.max_bytes": str(decision.max_bytes),
         "plan": "none" if plan is None else f"{plan.library} {plan.backend} {plan.scope} {'+'.join(plan.passes)}",
     }
     return tuple(facts.items())

@@ -50,28 +50,30 @@ class Latch:
         return None
 
     def arm(self) -> None:
-        """Before the build: should this process be killed in it, the file stays and its lock goes."""
-        self._write("it died while building the workspace")
-        with contextlib.suppress(OSError):
-            self._lock = self.file.open(encoding="utf-8")
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        """Before the build: should this process be killed in it, the file stays and its lock goes.
+
+        The file is locked before it has its name: another replica of the same decision may look at any moment."""
+        self._write("it died while building the workspace", hold=True)
 
     def disarm(self) -> None:
         """The build came to an end that needs no latch."""
-        self._release()
         with contextlib.suppress(OSError):
             self.file.unlink(missing_ok=True)
+        self._release()
 
     def set(self, reason: str) -> None:
         """This start ends as `restart`."""
         self._write(reason)
         self._release()
 
-    def _write(self, reason: str) -> None:
+    def _write(self, reason: str, hold: bool = False) -> None:
         with contextlib.suppress(OSError):
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             temporary = self.file.with_suffix(".tmp")
             temporary.write_text(json.dumps({"reason": reason, "time": time.time()}), encoding="utf-8")
+            if hold:
+                self._lock = temporary.open(encoding="utf-8")
+                fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             temporary.replace(self.file)
 
     def _release(self) -> None:

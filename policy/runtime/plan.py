@@ -34,12 +34,17 @@ class WorkspacePlan:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What the runtime needs of a decision: its digest, its state (`on`, `off`, `undetermined`) and the chosen plan."""
+    """What the runtime needs of a decision: its digest, its state (`on`, `off`, `undetermined`) and the chosen plan.
+
+    `facts` are those it rests on that all nodes must have in common (empty: the digests are compared, as they are of one
+    decision that was stored for all); `max_bytes` the largest call that it allows (None: any)."""
 
     digest: str
     state: str = "on"
     plan: WorkspacePlan | None = field(default_factory=WorkspacePlan)
     reason: str = ""
+    facts: tuple[tuple[str, str], ...] = ()
+    max_bytes: int | None = None
 
     @classmethod
     def from_json(cls, document: Any) -> Decision:
@@ -69,7 +74,18 @@ class Decision:
             )
         reason = document.get("reason") or ""
         title = (reason.get("title") or reason.get("id") or "") if isinstance(reason, Mapping) else reason
-        return cls(digest=str(document["digest"]), state=str(document["state"]), plan=plan, reason=str(title))
+        unknown = document.get("unknown_facts")
+        if document["state"] == "undetermined" and unknown:
+            title = f"the decision is undetermined; not known: {', '.join(map(str, unknown))}"
+        facts, bound = document.get("facts") or {}, document.get("max_bytes")
+        return cls(
+            digest=str(document["digest"]),
+            state=str(document["state"]),
+            plan=plan,
+            reason=str(title),
+            facts=tuple((str(name), str(value)) for name, value in facts.items()),
+            max_bytes=None if bound is None else int(bound),
+        )
 
 
 @dataclass(frozen=True, slots=True)

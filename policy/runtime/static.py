@@ -9,7 +9,7 @@ from typing import Any
 from policy.runtime.data import product
 from policy.runtime.library import Library, kernels_at_hand
 from policy.runtime.machine import Machine
-from policy.runtime.plan import Consumer, Decision, Reason, RuntimeRequestError, Shape, WorkspacePlan, common_shape
+from policy.runtime.plan import ITEM_BYTES, Consumer, Decision, Reason, RuntimeRequestError, Shape, WorkspacePlan, common_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +143,15 @@ def _memory(case: Case) -> Finding:
     return None
 
 
+def _bound(case: Case) -> Finding:
+    most = case.decision.max_bytes
+    for consumer in case.consumers:
+        size = consumer.max_tokens * consumer.hidden_size * ITEM_BYTES.get(consumer.dtype, 4)
+        if most is not None and size > most:
+            return "decision.max_bytes", f"the decision allows calls of {most} bytes; those of `{consumer.name}` have up to {size}"
+    return None
+
+
 def _compiled(case: Case) -> Finding:
     source, detail = kernels_at_hand(case.library, case.plan.backend)
     return ("kernels", detail) if source == "none" else None
@@ -158,5 +167,6 @@ CHECKS: tuple[Callable[[Case], Finding], ...] = (
     _kernels_of_the_release,
     _device,
     _memory,
+    _bound,
     _compiled,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -12,6 +13,7 @@ from policy.analyse.diff import On, Outcome, alone, as_json, diff, upgrade
 from policy.analyse.diff_text import markdown, text
 from policy.analyse.lowering import literals
 from policy.analyse.sides import Compared, Side
+from policy.cli import main
 from policy.evaluate import evaluate
 from policy.launch import Facts, Launch
 from policy.pack import Pack
@@ -170,3 +172,13 @@ def test_outputs_name_the_regions_and_what_was_left_out() -> None:
     hurried = diff(without("group-argument-missing"), pack(), fusions=(FUSION,), seconds=0.0)
     assert not hurried.complete
     assert "not looked at within the budget" in text(hurried)
+
+
+def test_an_upgrade_for_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["upgrade", "flashinfer=0.6.10.post1", "--everything", "--seconds", "0", "--format", "json", "--set", "engine.version=0.23.0"]
+    assert main([*words, "--set", "packages.flashinfer-python=0.6.9", "--", "vllm", "serve", "m", "-tp", "2"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["old"], one["new"]) for one in found["regions"]] == [("packages.flashinfer-python 0.6.9", "packages.flashinfer-python 0.6.10.post1")]
+    assert set(found["regions"][0]["unexamined"]) >= {"allreduce_rms"}
+    assert main([*words, "--set", "packages.flashinfer-python=unknown", "--", "vllm", "serve", "m", "-tp", "2"]) == 2
+    assert "the present value of `packages.flashinfer-python` is not known" in capsys.readouterr().err

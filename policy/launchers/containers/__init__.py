@@ -21,6 +21,7 @@ from policy.origin import Origin
 from policy.records import dataclass, field
 
 MAX_CHARACTERS = 64_000_000  # of a whole file; logs are long
+_LAST_RESORT, _NAMED = 20, 80  # how sure a format is that fits any text, and one that the text names
 _YAML_NAMES = (".yaml", ".yml", ".json")
 
 
@@ -49,11 +50,13 @@ def find_launches(text: str, name: str) -> Found:
         found.problems.append(LaunchNotice("too-large", f"more than {MAX_CHARACTERS} characters: not read", Origin("file", file=name)))
         return found
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
-    documents, yaml_problems = _documents(text, name)
+    documents, yaml_problems, templated = _documents(text, name)
     ranked = _ranked(text, documents, name, found.problems)
     used: list[ModuleType] = []
     strengths = sorted({strength for strength, _ in ranked}, reverse=True)
     for strength in strengths:
+        if strength <= _LAST_RESORT and strengths[0] >= _NAMED:
+            break  # a file of a known format that starts nothing is not searched for words
         used = [module for given, module in ranked if given == strength]
         read = {module: _read(module, text, documents, name, found.problems) for module in used}
         found.launches = [launch for launches in read.values() for launch in launches]
@@ -61,8 +64,10 @@ def find_launches(text: str, name: str) -> Found:
             used = [module for module in used if read[module]]
             break
     found.launches = finish(found.launches)
+    for launch in found.launches:
+        launch.templated = launch.templated or templated
     if not found.launches:
-        used = [module for given, module in ranked if given == strengths[0] > 20]  # below, only a word of the text fits
+        used = [module for given, module in ranked if given == strengths[0] > _LAST_RESORT]  # below, only a word of the text fits
     found.format = " and ".join(dict.fromkeys(str(module.NAME) for module in used)) or None
     reads_yaml = any(getattr(module, "YAML", True) for module in used) and bool(used)
     if reads_yaml or (not used and name.endswith(_YAML_NAMES)):
@@ -72,11 +77,12 @@ def find_launches(text: str, name: str) -> Found:
     return found
 
 
-def _documents(text: str, name: str) -> tuple[list[Node], list[LaunchNotice]]:
+def _documents(text: str, name: str) -> tuple[list[Node], list[LaunchNotice], bool]:
+    """The YAML documents, what is wrong with them, and whether lines of a template were left out to read them."""
     read = read_documents(text, name) if len(text) < 4_000_000 else None
     if read is None:
-        return [], []
-    return read.documents, read.problems
+        return [], [], False
+    return read.documents, read.problems, "template" in read.repaired
 
 
 def _ranked(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[tuple[int, ModuleType]]:

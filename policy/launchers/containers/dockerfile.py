@@ -67,7 +67,7 @@ def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotic
                 stage.exported.update(made)
         elif instruction == "RUN":
             run = Run()
-            run.script(body, name, _from(places, offset), Variables({key: Value(item.text, item.place) for key, item in stages[-1].variables.items()}))
+            run.script(body, name, places.shifted(offset), Variables({key: Value(item.text, item.place) for key, item in stages[-1].variables.items()}))
             stages[-1].versions.update(run.versions)
         elif instruction == "ENTRYPOINT":
             stages[-1].entry, stages[-1].command, stages[-1].own = (body, offset), None, True  # it also clears an inherited CMD
@@ -93,11 +93,11 @@ def _of_stage(stage: _Stage, name: str, places: Places) -> list[FoundLaunch]:
     launches: list[FoundLaunch] = []
     shell = next((one for one in (stage.entry, stage.command) if one is not None and _listed(one[0]) is None), None)
     if shell is not None and (shell is stage.entry or not entry):  # the shell form of an entry point takes no CMD
-        launches = read_script(shell[0], name, _from(places, shell[1]), stage.exported)
+        launches = read_script(shell[0], name, places.shifted(shell[1]), stage.exported)
     else:
         fields = entry + command
         started = find_program(fields) or (implicit(stage.image.text, fields, fields[0]) if fields and not entry else None)
-        launches = _of_program(started, stage, _from(places, (stage.command or stage.entry or ("", 0))[1])) if started is not None else []
+        launches = _of_program(started, stage) if started is not None else []
     for launch in launches:
         launch.environment = {**environment_of(stage.exported), **launch.environment}
         launch.name = launch.name or stage.name
@@ -109,7 +109,7 @@ def _of_stage(stage: _Stage, name: str, places: Places) -> list[FoundLaunch]:
     return launches
 
 
-def _of_program(started: Started, stage: _Stage, places: Places) -> list[FoundLaunch]:
+def _of_program(started: Started, stage: _Stage) -> list[FoundLaunch]:
     if started.script is not None:
         return read_script(started.script.text, started.script.place[0], Places([(0, *started.script.place[1:])]), stage.exported, started.positional or None)
     return [FoundLaunch(started.engine, words_of(started.words), environment_of(started.environment))] if started.engine else []
@@ -169,13 +169,9 @@ def _instructions(text: str) -> list[tuple[str, str, int]]:
         if here is not None:
             end = next((number for number in range(end + 1, len(lines)) if lines[number].strip() == here[1]), end)
         if match is not None:
-            offset = offsets[at] + match.end()
             body = "\n".join(lines[at : end + 1])[match.end() :]
-            found.append((match[1].upper(), re.sub(r"(?m)^[ \t]*#.*$", lambda comment: " " * (len(comment.group()) - 1) + "\\", body) if here is None else body, offset))
+            if here is None:  # a comment between the lines of an instruction is no part of it
+                body = re.sub(r"(?m)^[ \t]*#.*$", lambda comment: " " * (len(comment.group()) - 1) + "\\", body)
+            found.append((match[1].upper(), body, offsets[at] + match.end()))
         at = end + 1
     return found
-
-
-def _from(places: Places, offset: int) -> Places:
-    """Places of a text that begins at `offset` of the file."""
-    return places.shifted(offset)

@@ -12,14 +12,17 @@ from policy.launchers.yaml_places import Node
 
 NAME = "KubeAI model"
 LOOKS_FOR = "a model with the engine VLLM"
-KINDS = frozenset({"Model"})
 
 
 def looks_like(text: str, documents: list[Node], name: str) -> int:
     """How sure the text is of this format."""
-    if any(document.string("kind") in KINDS and (document.string("apiVersion") or "").startswith("kubeai.org/") for document in objects(documents)):
+    if any(_manifest(document) for document in objects(documents)):
         return 100
     return 80 if any(_is(model) for document in documents for _, model in document.items("catalog")) else 0
+
+
+def _manifest(document: Node) -> bool:
+    return document.string("kind") == "Model" and (document.string("apiVersion") or "").startswith("kubeai.org/")
 
 
 def _is(model: Node) -> bool:
@@ -28,7 +31,7 @@ def _is(model: Node) -> bool:
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
     """The launches in the text."""
-    models = [(document.string("metadata", "name") or "", document.at("spec")) for document in objects(documents) if document.string("kind") in KINDS]
+    models = [(document.string("metadata", "name") or "", document.at("spec")) for document in objects(documents) if _manifest(document)]
     models += [(key, model) for document in documents for key, model in document.items("catalog")]
     return [_launch(key, model) for key, model in models if model is not None and _is(model) and model.string("engine") == "VLLM"]
 

@@ -21,6 +21,10 @@ _FENCE = re.compile(r"^(?P<indent>[ \t>]*)(?P<fence>`{3,}|~{3,})[ \t]*\{?\.?(?P<
 _DIRECTIVE = re.compile(r"^(?P<indent>[ \t]*)(?:\.\. (?:code-block|code|sourcecode)::[ \t]*(?P<language>[\w+-]*)|[^.\n].*::)[ \t]*$")
 _HEADING = re.compile(r"#{1,6}[ \t]|(?:=|-|~|\^|\"|\*){4,}[ \t]*$|<(?:details|summary|Tab|TabItem)\b|:::|=== ")
 _PROMPT = re.compile(r"^(?P<blank>[ \t]*)(?:\([\w. -]+\)[ \t]*)?(?:[\w.-]+@[\w.-]+[^\s$#]*[$#]|[$%❯])[ \t]+")
+_FENCED = re.compile(r"^[ \t>]*(?:```|~~~|\.\. code-block::)", re.MULTILINE)
+_PROGRAM = re.compile(
+    r"^[ \t>]*(?:\w+=\S+ +)*(?:(?:sudo +)?(?:docker|podman)\b.*\brun\b|(?:vllm|sglang) serve|trtllm-serve|python3? -m (?:vllm|sglang|dynamo)\.|export )"
+)
 _SHELLS = frozenset(("bash", "sh", "shell", "zsh", "console", "shellsession", "shell-session", "terminal", "bash-session", "cmd"))
 MAX_BLOCKS = 500
 
@@ -50,8 +54,9 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
         return 0
     if name.lower().endswith(_NAMES):
         return 98
-    written = text.startswith("#!") or any(document.kind == "mapping" for document in documents)
-    return 0 if written or _FENCE.search(text) is None and "```" not in text else 30
+    if text.startswith("#!") or not _FENCED.search(text):
+        return 0
+    return 10 if any(document.kind == "mapping" for document in documents) else 30  # pages also stand inside other files
 
 
 def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotice]) -> list[FoundLaunch]:
@@ -85,8 +90,7 @@ def _of_file(block: _Block, name: str) -> list[FoundLaunch]:
 
 def _commands(block: _Block) -> bool:
     """Whether a block without a language holds commands: it has a prompt, or a line that begins with an engine's program."""
-    programs = re.compile(r"^[ \t>]*(?:\w+=\S+ +)*(?:(?:sudo +)?(?:docker|podman)\b.*\brun\b|vllm serve|sglang serve|trtllm-serve|python3? -m (?:vllm|sglang|dynamo)\.|export )")
-    return any(_PROMPT.match(line) or programs.match(line) for line in block.lines)
+    return any(_PROMPT.match(line) or _PROGRAM.match(line) for line in block.lines)
 
 
 def _commanded(block: _Block) -> str:

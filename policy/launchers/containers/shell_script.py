@@ -16,6 +16,7 @@ LOOKS_FOR = "a command line that starts vLLM, SGLang or TensorRT-LLM"
 YAML = False
 
 _ENGINE = re.compile(r"vllm|sglang|trtllm|tensorrt_llm|huggingfaceserver", re.IGNORECASE)
+_FENCE = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^#SBATCH\s+(--?[\w-]+)(?:[=\s]\s*(\S+))?", re.MULTILINE)
 
 
@@ -25,6 +26,8 @@ def looks_like(text: str, documents: list[Node], name: str) -> int:
         return 0
     if text.startswith("#!") or name.endswith((".sh", ".bash", ".slurm", ".sbatch")) or "#SBATCH" in text:
         return 90
+    if _FENCE.search(text):
+        return 0  # a page about commands
     return 5 if any(document.kind != "scalar" for document in documents) else 20
 
 

@@ -57,7 +57,8 @@ def _launch(recipe: Node, engine: str, part: str, options: Node) -> FoundLaunch:
         launch.words = words_of(program + ([field_of(model)] if model is not None else []))
         state_options(launch, options)
     else:
-        words, off = options_from(options, skip=_MODEL_KEYS)
+        dynamo = [key for key, _ in options.items() if key.replace("_", "-").startswith(("dyn-", "no-dyn-"))]  # what the worker around the engine takes
+        words, off = options_from(options, skip=[*_MODEL_KEYS, *dynamo])
         named = [field_of(model)] if model is not None else []
         if engine == "sglang" and model is not None:
             named.insert(0, Field("--model-path", named[0].place))

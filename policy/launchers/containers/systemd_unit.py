@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from policy.launchers.containers.reading.launches import environment_of, merge_parts
+from policy.launchers.containers.reading.launches import environment_of, merge_parts, words_of
 from policy.launchers.containers.reading.programs import implicit
 from policy.launchers.containers.reading.scripts import read_script
 from policy.launchers.containers.reading.shell_expand import Field
@@ -45,11 +45,11 @@ def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotic
             commands.append((key, value, offset))
     launches: list[FoundLaunch] = []
     for key, value, offset in commands:
-        special = _SPECIAL.match(value)
+        special = _SPECIAL.match(value) if key == "ExecStart" else None
         command = " " * special.end() + value[special.end() :] if special is not None else value
         found = read_script(command, name, places.shifted(offset), environment)
         if not found and key == "Exec" and image is not None:
-            found = _in_image(command, name, places.shifted(offset), image, environment)
+            found = _in_image(command, name, places.shifted(offset), image)
         for launch in found:
             launch.environment = {**environment_of(environment), **launch.environment}
             if launch.image is None and image is not None:
@@ -58,15 +58,12 @@ def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotic
     return merge_parts(launches)
 
 
-def _in_image(command: str, name: str, places: Places, image: Field, environment: dict[str, Field]) -> list[FoundLaunch]:
+def _in_image(command: str, name: str, places: Places, image: Field) -> list[FoundLaunch]:
     """Arguments for the server that the image starts by itself."""
     words = [token.word for token in tokens(command) if token.word is not None and token.kind == "word"]
     fields = [Field(word.written, (name, *places(word.offset))) for word in words]
     started = implicit(image.text, fields, fields[0]) if fields else None
-    if started is None:
-        return []
-    program = len(started.words) - len(fields)
-    return read_script(" ".join(item.text for item in started.words[:program]) + " " + command.lstrip(), name, places, environment)
+    return [] if started is None else [FoundLaunch(started.engine, words_of(started.words))]
 
 
 def _assignments(text: str, place: tuple[str, int, int]) -> dict[str, Field]:

@@ -13,11 +13,10 @@ from policy.decision import Decision, Verdict
 from policy.evaluate import evaluate
 from policy.facts import ValueProblem
 from policy.launch import Launch
-from policy.launchers.child import REPORT_VARIABLE
 from policy.launchers.inputs import state_facts_file
 from policy.launchers.installed import flashinfer_traits, installed_versions
 from policy.launchers.machine import machine_facts
-from policy.launchers.variables import BUILDER_VARIABLE, MODE_VARIABLE, MODES, mode_word
+from policy.launchers.variables import BUILDER_VARIABLE, MODE_VARIABLE, MODES, REPORT_VARIABLE, mode_word
 from policy.origin import Origin
 from policy.pack import Pack, Product
 from policy.private_packs import added_by_environment, read_packs

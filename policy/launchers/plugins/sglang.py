@@ -10,9 +10,9 @@ from typing import Any
 
 from policy.decision import Decision
 from policy.launchers.installed import installed_versions
-from policy.launchers.model_config import config_facts, find_config, read_config
+from policy.launchers.model_config import file_facts, find_config, origin_over
 from policy.launchers.plugins import sglang_arguments as seam
-from policy.launchers.plugins.adapter import hand_over, handed_over, state_builder
+from policy.launchers.plugins.adapter import hand_over, handed_over, state_builder, take_back
 from policy.launchers.plugins.common import RefusedLaunchError, Statement, harmful, log_decision, logger, mode, report, speak, supported, the_pack
 from policy.launchers.resolve import wanted_switches
 from policy.launchers.rewrite import changes_of
@@ -60,7 +60,10 @@ def _wrapped(original: Callable[[Any], None], pack: Pack, product: Product, vers
         asked, finished = _requested(self), seam.is_resolved(self)
         original(self)
         chosen = mode()
-        if chosen is None or finished or str(getattr(self, "model_path", "")).lower() in ("", "none", "dummy"):
+        if finished or str(getattr(self, "model_path", "")).lower() in ("", "none", "dummy"):
+            return
+        take_back(on_purpose=chosen is not None)
+        if chosen is None:
             return
         try:
             statement = state_arguments(pack, product, version, self, asked)
@@ -152,11 +155,11 @@ def state_arguments(pack: Pack, product: Product, version: str, arguments: Any, 
     if asked is not None:
         statement.state(REQUEST_PREFIX + FUSION, asked, at)
     statement.environment(product, os.environ)
-    state_builder(statement, product, version)
-    path = find_config(str(getattr(arguments, "model_path", "")))
-    if path is not None:
-        for fact, value, origin in config_facts(read_config(path)[0], str(path)):
-            statement.state(fact, value, origin)
+    state_builder(statement, product, version, "SGLang's Ray actors do not inherit the decision" if seam.read(arguments, "use_ray") else "")
+    model = str(getattr(arguments, "model_path", ""))
+    path = find_config(model)
+    for fact, value, origin in file_facts(path, model)[0] if path is not None else ():
+        statement.state(fact, value, origin_over(statement.launch.given.get(fact), fact, value, origin))
     return statement
 
 

@@ -12,8 +12,8 @@ from typing import Any
 from policy.decision import Decision
 from policy.facts import ValueProblem
 from policy.launchers.installed import installed_versions
-from policy.launchers.model_config import config_facts
-from policy.launchers.plugins.adapter import hand_over, handed_over, state_builder
+from policy.launchers.model_config import config_facts, origin_over
+from policy.launchers.plugins.adapter import hand_over, handed_over, state_builder, take_back
 from policy.launchers.plugins.common import RefusedLaunchError, Statement, harmful, log_decision, logger, mode, report, speak, supported, the_pack
 from policy.origin import Origin
 from policy.pack import REQUEST_PREFIX, Pack, Product
@@ -56,6 +56,7 @@ def _wrapped(original: Callable[..., Any], pack: Pack, product: Product, version
         asked = copy.deepcopy(self.compilation_config)
         config = original(self, *arguments, **keywords)
         chosen = mode()
+        take_back(on_purpose=chosen is not None)
         if chosen is None:
             return config
         try:
@@ -86,7 +87,7 @@ def _wrapped(original: Callable[..., Any], pack: Pack, product: Product, version
     return create_engine_config
 
 
-def decide(pack: Pack, product: Product, version: str, config: Any, asked: Any, chosen: str) -> tuple[dict[str, bool], dict[str, str], str | None]:
+def decide(pack: Pack, product: Product, version: str, config: Any, asked: Any, chosen: str) -> tuple[dict[str, bool], dict[str, str], dict[str, str]]:
     """What has to change: pass_config fields and environment variables; and what is handed to the adapter. Logs one line
     for each decision of interest."""
     statement = state_config(pack, product, version, config, asked)
@@ -138,10 +139,11 @@ def state_config(pack: Pack, product: Product, version: str, config: Any, asked:
     statement.state("engine.optimization_level", _integer(getattr(config, "optimization_level", None)), at)
     statement.state("engine.max_num_batched_tokens", getattr(config.scheduler_config, "max_num_batched_tokens", None), at)
     if model is not None:
-        _state_model(statement, model, at)
+        _state_model(statement, product, model, at)
     _state_platform(statement)
     statement.environment(product, os.environ)
     state_builder(statement, product, version)
+    statement.state("engine.allreduce_max_mebibytes", getattr(asked.pass_config, "fi_allreduce_fusion_max_size_mb", None), at)
     for gate in product.gates.values():
         if gate.setting.startswith(SETTING):
             value = getattr(asked.pass_config, gate.setting[len(SETTING) :], None)
@@ -149,15 +151,18 @@ def state_config(pack: Pack, product: Product, version: str, config: Any, asked:
     return statement
 
 
-def _state_model(statement: Statement, model: Any, at: Origin) -> None:
+def _state_model(statement: Statement, product: Product, model: Any, at: Origin) -> None:
     statement.state("model.name", str(model.model), at)
     statement.state("model.dtype", str(model.dtype).removeprefix("torch."), at)
     statement.state("engine.enforce_eager", bool(model.enforce_eager), at)
+    method = getattr(model, "quantization", None)
+    for one in product.settings.get("quantization", ()) if isinstance(method, str) else ():
+        statement.state(one.fact, one.fact_value(method), at)
     hf_config = getattr(model, "hf_config", None)
     if hf_config is not None and hasattr(hf_config, "to_dict"):
-        for fact, value, origin in config_facts(hf_config.to_dict(), "the model's configuration"):
+        for fact, value, origin in config_facts(hf_config.to_dict(), "the model's configuration", whole=method is None):
             if fact != "model.dtype":
-                statement.state(fact, value, origin)
+                statement.state(fact, value, origin_over(statement.launch.given.get(fact), fact, value, origin))
 
 
 def _state_platform(statement: Statement) -> None:

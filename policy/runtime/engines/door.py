@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import logging
@@ -11,15 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from policy.launchers.variables import REPORT_VARIABLE, adapter_builds
 from policy.runtime.data import product, valid_at
 from policy.runtime.engines.handover import Handover
 from policy.runtime.library import Library
 from policy.runtime.machine import Machine, package_versions
-from policy.runtime.plan import FUSED, Consumer, Deadline, Decision, RuntimeRequestError
+from policy.runtime.plan import FUSED, FUSION, Consumer, Deadline, Decision, RuntimeRequestError
 from policy.runtime.settle import Settled, settle
 
 DECISION, DEADLINE = "FUSION_POLICY_DECISION", "FUSION_POLICY_DEADLINE"
-logger = logging.getLogger("policy.runtime")
+logger = logging.getLogger("fusion_policy")
 
 
 def decision_given() -> Decision | None:
@@ -33,6 +35,21 @@ def decision_given() -> Decision | None:
     except (OSError, ValueError, LookupError) as error:
         # a rank that cannot read it must still vote, or the others wait for it
         return Decision("unreadable", "off", None, f"{DECISION} cannot be read: {error}")
+
+
+def deadline_given() -> Deadline:
+    """The deadline of FUSION_POLICY_DEADLINE; the usual one where it says nothing usable."""
+    text = os.environ.get(DEADLINE, "")
+    try:
+        return Deadline(float(text)) if text else Deadline()
+    except ValueError:  # a rank that stopped here would keep the others waiting
+        logger.warning("fusion-policy: %s=%s is no number of seconds; %s are taken", DEADLINE, text, Deadline().total)
+        return Deadline()
+
+
+def wanted() -> bool:
+    """Whether the adapter is to act in this process: a decision is there, or should be."""
+    return bool(os.environ.get(DECISION)) or adapter_builds(os.environ)
 
 
 def knows(engine: str, version: str) -> bool:
@@ -52,6 +69,7 @@ class Door:
         self.engine, self.machine, self.library = engine, machine, library
         self.version = version or package_versions((self.data["package"],))[self.data["package"]]
         self.settled: Settled | None = None
+        self._settled_for: tuple[Any, ...] = ()
 
     def at(self, name: str) -> Any:
         """The row of a breakpoint list for this release. Raises RuntimeRequestError outside the known releases."""
@@ -65,31 +83,38 @@ class Door:
         place = self.data["group"]
         return getattr(getattr(importlib.import_module(place["module"]), place["function"])(), place["attribute"])
 
-    def commit(self, configuration: dict[str, Any], consumers: Callable[[], list[Consumer]]) -> Settled:
-        """Settle and set the outcome; once a process. `configuration` maps the first part of a configuration path to its
-        object. What cannot be read becomes a vote against, so that no rank waits for this one."""
-        if self.settled is not None:
-            return self.settled
-        decision = decision_given() or Decision("none", "off", None, "no decision is given")
+    def commit(self, configuration: dict[str, Any], consumers: Callable[[], list[Consumer]]) -> Settled | None:
+        """Settle and set the outcome in `configuration`, which maps the first part of a configuration path to its object.
+
+        What cannot be read becomes a vote against, so that no rank waits for this one, and so does a decision that is
+        missing where the adapter builds. None where the decision was taken back since: the engine builds. A later engine of
+        this process gets the same outcome where its decision, group and shapes are the same, else a new one."""
+        if not wanted():
+            return None
+        decision = decision_given() or Decision("none", "off", None, f"no decision was handed over ({DECISION} is not set)")
+        group = self.group()
         try:
-            wanted = consumers()
+            shapes = consumers()
         except Exception as error:  # the engine's own objects: a release that differs must not leave the others waiting
             unread = f"the shapes of {self.engine} {self.version} cannot be read: {type(error).__name__}: {error}"
-            wanted, decision = [], replace(decision, state="off", reason=unread)
-        deadline = Deadline(float(os.environ.get(DEADLINE, "120")))
-        self.settled = settled = settle(decision, wanted, self.group(), deadline=deadline, machine=self.machine, library=self.library)
-        settled.exit_if_restart()
-        handover = Handover(settled.outcome, settled.workspace)
-        if settled.outcome.word == FUSED:
-            variable = self.data.get("backend_variable")
-            if variable and decision.plan is not None:
-                os.environ[variable] = decision.plan.backend
-        else:
+            shapes, decision = [], replace(decision, state="off", reason=unread)
+        if self.settled is None or self._settled_for != (decision, group, shapes):
+            self.settled = settle(decision, shapes, group, deadline=deadline_given(), machine=self.machine, library=self.library)
+            self._settled_for = (decision, group, shapes)
+            tell(self.engine, self.version, self.settled)
+            self.settled.exit_if_restart()
+            self._hand_over(self.settled, decision)
+        if self.settled.outcome.word != FUSED:
             self.switch_off(configuration)
+        return self.settled
+
+    def _hand_over(self, settled: Settled, decision: Decision) -> None:
+        """Put the workspace, or the refusal, where the engine looks for the library."""
+        variable = self.data.get("backend_variable")
+        if settled.outcome.word == FUSED and variable and decision.plan is not None:
+            os.environ[variable] = decision.plan.backend
         place = self.at("library")
-        handover.install(importlib.import_module(place["module"]), place["names"])
-        logger.info("fusion-policy: %s", settled.outcome)
-        return settled
+        Handover(settled.outcome, settled.workspace).install(importlib.import_module(place["module"]), place["names"])
 
     def switch_off(self, configuration: dict[str, Any]) -> None:
         """Set `unfused` in the engine's own configuration, environment and latches."""
@@ -107,6 +132,22 @@ class Door:
         os.environ.update(unfused.get("environment", {}))
         for latch in unfused.get("names", []):
             setattr(importlib.import_module(latch["module"]), latch["name"], latch["value"])
+
+
+def tell(engine: str, version: str, settled: Settled) -> None:
+    """Say the outcome once: the first rank logs it, and reports it to `policy exec` where that waits for it."""
+    import torch.distributed as dist
+
+    if dist.get_rank() != 0:
+        logger.debug("fusion-policy: %s", settled.outcome)
+        return
+    said = f"the adapter: {FUSION} is {settled.outcome}"
+    logger.log(logging.INFO if settled.outcome.word == FUSED else logging.WARNING, "fusion-policy: %s", said)
+    report = os.environ.get(REPORT_VARIABLE)
+    line = {"engine": engine, "version": version, "pid": os.getpid(), "said": said, **settled.outcome.to_json()}
+    if report:
+        with contextlib.suppress(OSError), open(report, "a", encoding="utf-8") as stream:  # not there on another node
+            stream.write(json.dumps(line) + "\n")
 
 
 def _set(holder: Any, name: str, value: Any) -> None:

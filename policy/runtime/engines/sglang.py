@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from policy.runtime.engines.after_import import after_import
-from policy.runtime.engines.door import Door, decision_given, wrap_after
+from policy.runtime.engines.door import Door, wanted, wrap_after
 from policy.runtime.machine import RENDEZVOUS
 from policy.runtime.plan import Consumer
 
@@ -13,15 +13,14 @@ from policy.runtime.plan import Consumer
 _REGISTERED: list[Door] = []
 
 
-def register(door: Door | None = None) -> Door | None:
-    """Arrange for the commit after the target model's process groups exist. Does nothing without a decision in the environment."""
-    if decision_given() is None:
+def register(door: Door | None = None, version: str | None = None) -> Door | None:
+    """Arrange for the commit after the target model's process groups exist. Does nothing where the adapter is not wanted."""
+    if not wanted():
         return None
     if door is None and _REGISTERED:
         return _REGISTERED[0]
-    door = door or Door("sglang")
+    door = door or Door("sglang", version)
     _REGISTERED.append(door)
-    RENDEZVOUS.install()
     place = door.at("commit")
     made = door
 
@@ -29,7 +28,11 @@ def register(door: Door | None = None) -> Door | None:
         if not getattr(runner, "is_draft_worker", False):
             made.commit({"server_args": runner.server_args}, lambda: consumers(runner, made.data["max_tokens"]))
 
-    after_import(place["module"], lambda module: wrap_after(getattr(module, place["class"]), place["function"], committed))
+    def loaded(module: Any) -> None:
+        RENDEZVOUS.install()
+        wrap_after(getattr(module, place["class"]), place["function"], committed)
+
+    after_import(place["module"], loaded)
     return door
 
 

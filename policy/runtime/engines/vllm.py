@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from policy.runtime.engines.after_import import after_import
-from policy.runtime.engines.door import Door, decision_given, wrap_after
+from policy.runtime.engines.door import Door, wanted, wrap_after
 from policy.runtime.machine import RENDEZVOUS
 from policy.runtime.plan import ITEM_BYTES, Consumer, RuntimeRequestError
 
@@ -13,22 +13,25 @@ from policy.runtime.plan import ITEM_BYTES, Consumer, RuntimeRequestError
 _REGISTERED: list[Door] = []
 
 
-def register(door: Door | None = None) -> Door | None:
-    """Arrange for the commit. Does nothing without a decision in the environment."""
-    if decision_given() is None:
+def register(door: Door | None = None, version: str | None = None) -> Door | None:
+    """Arrange for the commit. Does nothing where the adapter is not wanted; takes no torch into a process that is no worker."""
+    if not wanted():
         return None
     if door is None and _REGISTERED:
         return _REGISTERED[0]
-    door = door or Door("vllm")
+    door = door or Door("vllm", version)
     _REGISTERED.append(door)
-    RENDEZVOUS.install()
     place = door.at("commit")
     made = door
 
     def committed(vllm_config: Any, *arguments: Any, **named: Any) -> None:
         made.commit({"compilation_config": vllm_config.compilation_config}, lambda: consumers(vllm_config))
 
-    after_import(place["module"], lambda module: wrap_after(module, place["function"], committed))
+    def loaded(module: Any) -> None:
+        RENDEZVOUS.install()
+        wrap_after(module, place["function"], committed)
+
+    after_import(place["module"], loaded)
     return door
 
 

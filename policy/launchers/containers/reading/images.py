@@ -37,3 +37,15 @@ def stands_in(image: str) -> bool:
 def serves_by_itself(image: str) -> bool:
     """Whether the image's own entry point is the engine's server, so that it starts without a command."""
     return re.search(r"/vllm-openai(?:-\w+)?(?=[:@]|$)", image, re.IGNORECASE) is not None
+
+
+_SERVERS = {"vllm": ("vllm", "serve"), "sglang": ("python3", "-m", "sglang.launch_server"), "tensorrt_llm": ("trtllm-serve",)}
+_API_SERVER = ("python3", "-m", "vllm.entrypoints.openai.api_server")
+
+
+def server_of_image(image: str, engine: str) -> tuple[str, ...]:
+    """The program that an engine's image starts. Before 0.11.1 vLLM's images, which are documented with `--model`, start
+    the API server's module: `vllm serve` of those releases refuses that option."""
+    tag = re.search(r"/vllm-openai:v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.-]|$)", image.partition("@")[0]) if engine == "vllm" else None
+    early = tag is not None and tuple(int(part or 0) for part in tag.groups()) < (0, 11, 1)
+    return _API_SERVER if early else _SERVERS[engine]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from policy.launchers.containers.reading.images import engine_of_image
+from policy.launchers.containers.reading.images import engine_of_image, server_of_image
 from policy.launchers.containers.reading.shell_expand import Field
 from policy.records import dataclass, field
 
@@ -255,5 +255,4 @@ def implicit(image: str, rest: list[Field], where: Field) -> Started | None:
     engine = engine_of_image(image)
     if engine is None or not rest or not (rest[0].text.startswith("-") or (engine == "vllm" and "/" in rest[0].text)):
         return None
-    programs = {"vllm": ["vllm", "serve"], "sglang": ["python3", "-m", "sglang.launch_server"], "tensorrt_llm": ["trtllm-serve"]}
-    return Started(engine, [Field(text, where.place) for text in programs[engine]] + rest)
+    return Started(engine, [Field(text, where.place) for text in server_of_image(image, engine)] + rest)
