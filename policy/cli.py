@@ -29,6 +29,8 @@ COMMANDS = {
     "completion": ("completion", "words for the shell to complete"),
     "schema": ("schema", "write the JSON Schemas of the pack's files and of a launch"),
 }
+#: What has to be installed beside this package, by the name it is imported under.
+REQUIRED = {"pydantic": "pydantic", "yaml": "pyyaml", "packaging": "packaging"}
 EPILOG = """\
 exit codes: 0 done; 1 a finding named by --fail-on, a required fusion that is off, or a pack with mistakes;
 2 bad usage or input; 3 a required fusion that is undetermined. "Off" is not an error.
@@ -133,6 +135,11 @@ def main(words: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         place = f" `{error.filename}`" if error.filename else ""
         return _fail(f"cannot read or write{place}: {(error.strerror or str(error)).lower()}", "look at the path, its permissions and the space left")
+    except ModuleNotFoundError as error:
+        missing = REQUIRED.get((error.name or "").partition(".")[0])
+        if missing is None:
+            raise
+        return _fail(f"the package {missing}, which this needs, is not installed", f"python -m pip install {missing}")
     except KeyboardInterrupt:
         return 130
 

@@ -17,7 +17,9 @@ COMPANIONS = ("packages.flashinfer-cubin", "packages.flashinfer-jit-cache")
 #: Packages whose local version may hide other code.
 VENDORED = ("engine.version", FLASHINFER, "packages.torch")
 BOTH = Discrete(frozenset((True, False)))
-AGREEMENTS = frozenset(("same", "differs", "absent"))
+AGREEMENTS = frozenset(("same", "differs", "absent", "no_version"))
+#: What FlashInfer calls itself where its build wrote no version, as in a checkout of its sources.
+NO_VERSION = "0.0.0+unknown"
 
 
 class Lookup(Protocol):
@@ -37,13 +39,19 @@ class Lookup(Protocol):
 
 
 def agreement(facts: Lookup, companion: str) -> Discrete:
-    """`same`, `differs` or `absent`: a companion's version against FlashInfer's, local parts left out."""
+    """`same`, `differs` or `absent`: a companion's version against FlashInfer's, local parts left out; `no_version` where
+    FlashInfer has none to compare."""
     own, theirs = facts.values(FLASHINFER), facts.values(companion)
     assert isinstance(own, Ordered)
     assert isinstance(theirs, Ordered)
-    if facts.pinned(companion) and not facts.pinned(FLASHINFER):
-        return Discrete(AGREEMENTS)
-    found: set[str] = set()
+    replaced = facts.pinned(companion) and not facts.pinned(FLASHINFER)
+    if facts.written(FLASHINFER) == NO_VERSION:
+        found = {"no_version"} if theirs.intervals else set()
+        return Discrete(frozenset(found | {"absent"} if replaced or theirs.absent else found))
+    anything = any(low is None and high is None for low, _, high, _ in own.intervals)
+    found = {"no_version"} if anything and theirs.intervals else set()
+    if replaced:
+        return Discrete(frozenset({"same", "differs", "absent"} | found))
     if theirs.absent or own.absent:
         found.add("absent")
     present, companions = Ordered(own.intervals, False, 0), Ordered(theirs.intervals, False, 0)

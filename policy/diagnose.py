@@ -10,6 +10,7 @@ from policy.conditions import Truth, decisive
 from policy.decision import Finding
 from policy.evaluate import Evaluation
 from policy.launch import Facts, Launch
+from policy.launchers.logs import Log
 from policy.pack import SEVERITY, Pack, Rule
 from policy.records import dataclass
 
@@ -49,20 +50,23 @@ def pattern(symptom: str) -> re.Pattern[str]:
     return re.compile(".*?".join(parts), re.IGNORECASE)
 
 
-def sightings(rule: Rule, logs: Sequence[tuple[str, Sequence[str]]]) -> tuple[Sighting, ...]:
+def word_of(symptom: str) -> str:
+    """The longest word of a symptom: a line without it is not the symptom."""
+    return max(re.findall(r"[!-~]+", symptom.replace("…", " ")), key=len, default="")
+
+
+def sightings(rule: Rule, logs: Sequence[Log]) -> tuple[Sighting, ...]:
     """The first line of each log that shows each symptom of the rule."""
     found = []
     for symptom in rule.symptoms:
-        seen = pattern(symptom)
-        for file, lines in logs:
-            for number, line in enumerate(lines, 1):
-                if seen.search(line):
-                    found.append(Sighting(file, number, line.strip()[:200], symptom))
-                    break
+        for log in logs:
+            seen = log.first(pattern(symptom), word_of(symptom))
+            if seen is not None:
+                found.append(Sighting(log.name, seen[0], seen[1].strip()[:200], symptom))
     return tuple(found)
 
 
-def suspects(pack: Pack, launch: Launch, logs: Sequence[tuple[str, Sequence[str]]]) -> list[Suspect]:
+def suspects(pack: Pack, launch: Launch, logs: Sequence[Log]) -> list[Suspect]:
     """The rules that may explain the logs, the likeliest first. A rule is a suspect where a symptom was seen and the
     launch does not contradict it, or where the launch satisfies it and its consequence would show."""
     facts = Facts(pack, launch)

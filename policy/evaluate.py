@@ -129,10 +129,10 @@ class Evaluation(PlanStates):
             decision.state = "off"
             decision.reason = Reason("asked", "", "the launch asks for it off", None, self._asked_finding(decision.fusion))
             if engine.state == "on":
-                decision.notes = (
-                    *decision.notes,
-                    "this engine's release has no switch that turns it off",
-                )
+                # what was asked is not how this release is told
+                decision.switches = choice.turn_off()
+                if not decision.switches:
+                    decision.notes = (*decision.notes, "this engine's release has no switch that turns it off")
             return
         if choice.impossible():
             needs = choice.missing_need()

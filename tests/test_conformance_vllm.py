@@ -179,6 +179,45 @@ def test_model_level_calls_have_no_switch(pack: Pack) -> None:
     assert any("no switch" in note for note in decision.notes)
 
 
+MI355X = {"device.platform": "rocm", "device.gfx_target": "gfx950", "device.p2p": True, "parallel.nodes": 1, "model.dtype": "bfloat16"}
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        ({"engine.version": "0.29.0"}, "off"),
+        ({"engine.version": "0.30.0"}, "on"),
+        ({"engine.version": "0.33.0"}, "on"),
+        ({"engine.version": "0.33.0", "engine.aiter": False}, "off"),
+        ({"engine.version": "0.33.0", "engine.aiter_custom_allreduce": False}, "off"),
+        ({"engine.version": "0.33.0", "engine.custom_all_reduce": False}, "off"),
+        ({"engine.version": "0.33.0", "parallel.tensor_parallel_size": 1}, "off"),
+        ({"engine.version": "0.31.0", "engine.batch_invariant": True}, "on"),
+        ({"engine.version": "0.32.0", "engine.batch_invariant": True}, "off"),
+        ({"engine.version": "0.33.0", "model.architecture": "KimiK3ForConditionalGeneration"}, "off"),
+    ],
+)
+def test_minimax_m3_calls_aiter_on_rocm(pack: Pack, facts: dict[str, object], state: str) -> None:
+    base = {
+        **MI355X,
+        "engine.name": "vllm",
+        "engine.aiter": True,
+        "parallel.tensor_parallel_size": 8,
+        "model.architecture": "MiniMaxM3SparseForConditionalGeneration",
+    }
+    decision = evaluate(pack, Launch.of(pack, {**base, **facts}))["allreduce_rms_model_level"]
+    assert decision.left_alone.state == state
+    if state == "on" and "engine.batch_invariant" not in facts:
+        assert (decision.state, decision.chosen.library, decision.limits["max_tokens"].value, decision.limits["max_bytes"].value) == ("on", "aiter", 80, 131071)
+
+
+def test_the_call_of_aiter_has_a_switch(pack: Pack) -> None:
+    base = {**MI355X, "engine.name": "vllm", "engine.version": "0.33.0", "engine.aiter": True, "parallel.tensor_parallel_size": 8}
+    facts = {**base, "model.architecture": "MiniMaxM3SparseForConditionalGeneration", "request.allreduce_rms_model_level": "off"}
+    decision = evaluate(pack, Launch.of(pack, facts))["allreduce_rms_model_level"]
+    assert (decision.left_alone.state, decision.state, [one.text for one in decision.switches]) == ("on", "off", ["VLLM_ROCM_USE_AITER_CUSTOM_AR=0"])
+
+
 def test_overlap_requires_sequence_parallelism(pack: Pack) -> None:
     facts = {
         **H100,

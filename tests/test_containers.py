@@ -10,7 +10,10 @@ import pytest
 
 from policy.launchers import containers
 from policy.launchers.containers import find_launches, formats
-from policy.launchers.found import FoundLaunch
+from policy.launchers.found import FoundLaunch, Word
+from policy.launchers.read import read_launch
+from policy.load import read_pack
+from policy.origin import Origin
 from tests.score_corpus import ARGUED, FIELDS, describe, score
 from tests.shared import shared_path
 
@@ -388,3 +391,66 @@ def test_ray_serve_states_the_executor() -> None:
     (launch,) = find_launches(FORMS["ray serve forces its executor"][0], "-").launches
     assert launch.stated["engine.executor"].value == "ray"
     assert "--no-enable-prefix-caching" in [word.text for word in launch.words]
+
+
+def test_branches_of_a_template_are_no_lost_settings() -> None:
+    name = "template-with-branches.yaml"
+    (launch,) = find_launches(sample(name), name).launches
+    assert launch.templated
+    read = read_launch(read_pack(), launch, None, None, False, {})
+    assert (read.errors, [notice.kind for notice in read.notices]) == ([], [])
+    plain = sample(name).replace("{{ .Values.ranks | quote }}", '"4"').replace("{{ .Release.Name }}", "x")
+    plain = "".join(line for line in plain.splitlines(keepends=True) if "{{" not in line)
+    (launch,) = find_launches(plain, name).launches
+    assert [notice.kind for notice in read_launch(read_pack(), launch, None, None, False, {}).notices] == ["duplicate-setting"]
+
+
+@pytest.mark.parametrize("value", ["<port>", "{{ .port }}", "${PORT}", "{{- if .tls }}8443{{- end }}"])
+def test_what_a_reader_or_a_template_fills_in_is_not_refused(value: str) -> None:
+    words = ("vllm", "serve", "<model>", "--port", value, "--tensor-parallel-size", "2")
+    launch = FoundLaunch("vllm", tuple(Word(text, Origin("argument", argument=number)) for number, text in enumerate(words, 1)))
+    read = read_launch(read_pack(), launch, "0.22.1", None, False, {})
+    assert read.errors == []
+    assert read.launch.given["parallel.tensor_parallel_size"].values.single() == 2
+
+
+def test_a_word_that_names_no_release_leaves_the_version_unknown() -> None:
+    launch = FoundLaunch(
+        "vllm",
+        (Word("vllm", Origin("argument", argument=1)), Word("serve", Origin("argument", argument=2))),
+        version=Word(">=nightly", Origin("file", "", "recipe.yaml", 3)),
+    )
+    read = read_launch(read_pack(), launch, None, None, False, {})
+    assert (read.errors, [notice.kind for notice in read.notices]) == ([], ["version-unknown", "version-assumed"])
+    assert "engine.version" not in read.launch.given
+
+
+@pytest.mark.parametrize(
+    ("text", "launches"),
+    [
+        ("# Page\n\nRun `vllm serve a` or\n\n    vllm serve b\n", 1),  # no code block: the words are taken as they stand
+        ("# Page\n\n```python\nrun('vllm serve a')\n```\n", 0),
+        ("# Page\n\n```\nINFO vllm serve a is up\n```\n", 0),
+        ("# Page\n\n```bash\nvllm serve a 'open\n```\n\n```bash\nvllm serve b\n```\n", 2),
+        ("jobs:\n  a:\n    steps:\n    - name: vllm serve a\n      run: make\n", 0),
+        ("FROM vllm/vllm-openai:v0.22.1\nRUN vllm serve a\n", 0),
+        ('FROM vllm/vllm-openai:v0.22.1 AS one\nCMD ["a/b"]\nFROM one\nENTRYPOINT ["sleep"]\n', 1),
+        ("[Service]\nExecStartPre=vllm serve a\nExecStart=/bin/true\n", 0),
+    ],
+)
+def test_only_what_is_run_is_a_launch(text: str, launches: int) -> None:
+    assert len(find_launches(text, "-").launches) == launches
+
+
+@pytest.mark.parametrize(
+    ("image", "program"),
+    [
+        ("vllm/vllm-openai:v0.11.0", "python3 -m vllm.entrypoints.openai.api_server"),
+        ("vllm/vllm-openai:v0.11.1", "vllm serve"),
+        ("vllm/vllm-openai:v0.22", "vllm serve"),
+        ("vllm/vllm-openai:latest", "vllm serve"),
+    ],
+)
+def test_what_an_image_starts(image: str, program: str) -> None:
+    (launch,) = find_launches(f"services:\n  engine:\n    image: {image}\n    command: --model a/b\n", "compose.yaml").launches
+    assert " ".join(word.text for word in launch.words) == f"{program} --model a/b"

@@ -337,6 +337,11 @@ def test_the_plugin_reports(engine: FakeEngine) -> None:
     assert "plug-in" not in done.stderr + done.stdout
 
 
+def test_an_outcome_of_the_ranks_is_told_once(engine: FakeEngine) -> None:
+    done = run(engine, "done-settled", LOAD_PLUGINS="1")
+    assert done.stderr.count("policy: the adapter: allreduce_rms is unfused because rank 1\n") == 1
+
+
 @pytest.mark.parametrize("environment", [{}, {"LOAD_PLUGINS": "1", "VLLM_PLUGINS": "other"}], ids=["not loaded", "hidden"])
 def test_a_plugin_that_was_not_loaded_is_told(engine: FakeEngine, environment: dict[str, str]) -> None:
     done = run(engine, "done", **environment)

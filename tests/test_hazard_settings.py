@@ -7,6 +7,7 @@ from functools import lru_cache
 import pytest
 
 from policy.evaluate import evaluate
+from policy.launch import Launch
 from policy.launchers.read import from_command, read_launch
 from policy.load import read_pack
 from policy.pack import Pack, SettingMap
@@ -62,3 +63,29 @@ def test_what_the_command_switches_off_is_off() -> None:
     """Not the engine's default: the flag itself."""
     read = read_launch(pack(), from_command(f"{VLLM} --disable-custom-all-reduce".split()), "0.28.0", None, False, {})
     assert evaluate(pack(), read.launch, "safe", ["custom_allreduce"])["custom_allreduce"].state == "off"
+
+
+ON_PCIE = {
+    "engine.name": "sglang",
+    "device.platform": "cuda",
+    "device.p2p": True,
+    "packages.flashinfer-python": "0.7.2",
+    "model.dtype": "bfloat16",
+    "parallel.nodes": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("release", "given", "ranks", "state"),
+    [("0.5.21", True, 4, "on"), ("0.5.20", True, 4, "off"), ("0.5.21", False, 4, "off"), ("0.5.23", True, 6, "off"), ("0.5.23", True, 8, "on")],
+)
+def test_the_all_reduce_for_pcie(release: str, given: bool, ranks: int, state: str) -> None:
+    """Asked for by a variable since 0.5.21, for 2, 4 or 8 ranks."""
+    launch = Launch.of(pack(), {**ON_PCIE, "engine.version": release, "engine.pcie_ipc_allreduce": given, "parallel.tensor_parallel_size": ranks})
+    assert evaluate(pack(), launch, "safe", ["pcie_ipc_allreduce"])["pcie_ipc_allreduce"].state == state
+
+
+@pytest.mark.parametrize(("ranks", "state"), [(1, "off"), (2, "on")])
+def test_the_adapter_builds_nothing_for_one_rank(ranks: int, state: str) -> None:
+    asked = {"engine.version": "0.5.23", "runtime.builder": "adapter", "request.pcie_ipc_allreduce": "on", "parallel.tensor_parallel_size": ranks}
+    assert evaluate(pack(), Launch.of(pack(), {**ON_PCIE, **asked}), "safe", ["pcie_ipc_allreduce"])["pcie_ipc_allreduce"].state == state

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from policy.evaluate import evaluate
 from policy.launchers import installed, read
 from policy.launchers.found import FoundLaunch
 from policy.launchers.machine import allowed_environment
@@ -82,3 +83,25 @@ def test_secrets_are_never_recorded() -> None:
         }
     )
     assert kept == {"VLLM_DP_SIZE": "2", "NCCL_DEBUG": "INFO"}
+
+
+@pytest.mark.parametrize(("exempt", "check"), [("", "raises"), (' and version != "0.0.0+unknown"', "skipped")])
+def test_sources_without_a_version_beside_versioned_kernels(site: Path, exempt: str, check: str) -> None:
+    """FlashInfer compares such a version up to 0.6.9, and only its source says which one it is."""
+    text = f"def _get(version, other):\n    if version != other{exempt}:\n        raise RuntimeError('flashinfer-cubin version does not match')\n"
+    install(site, "flashinfer_python", "0.0.0+unknown", {"flashinfer/__init__.py": "", "flashinfer/jit/env.py": text})
+    install(site, "flashinfer_cubin", "0.6.9", {})
+    install(site, "vllm", "0.24.0", {"vllm/__init__.py": ""})
+    pack = read_pack()
+    launch = read.read_launch(pack, FoundLaunch("vllm"), None, None, True, {}).launch
+    assert launch.given["traits.flashinfer.no_version_check"].values.single() == check
+    assert (evaluate(pack, launch, fusions=[]).launch.state == "refused") is (check == "raises")
+
+
+@pytest.mark.parametrize(("release", "check"), [("0.6.8.post1", "raises"), ("0.6.12", "skipped"), ("0.7.2.post1", "skipped")])
+def test_published_sources_say_whether_no_version_is_compared(release: str, check: str) -> None:
+    folder = Path(__file__).resolve().parents[1] / ".engines" / f"flashinfer-python-{release}"
+    if not folder.is_dir():
+        pytest.skip(f"not prepared: run `python tests/engines/prepare.py flashinfer-python={release}`")
+    found = {fact: value for fact, value, _ in installed.flashinfer_traits([str(folder)])}
+    assert found["traits.flashinfer.no_version_check"] == check

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import pytest
 
 from policy.analyse.flips import flips
+from policy.cli import main
 from policy.commands.common import kinds_of
 from policy.evaluate import evaluate
 from policy.explain import headline
 from policy.launch import Launch
+from policy.launchers.inputs import state_facts_file
 from policy.load import read_pack
 from policy.pack import Pack
 from policy.source import read_yaml
@@ -84,3 +87,26 @@ def covers(change: dict[str, str], wanted: dict[str, str]) -> bool:
 def test_every_story_is_strict_about_something() -> None:
     assert len(VIEWS) >= 15
     assert all(told["expect"] and all(told["expect"].values()) for name, number in VIEWS for told in [story(name)["views"][number]])
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in VIEWS}))
+def test_the_facts_of_a_launch_replay_to_the_same_decisions(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = tmp_path / "told.json"
+    told.write_text(json.dumps(story(name)["launch"]))
+    assert main(["facts", "--facts", str(told), "--format", "json"]) == 0
+    replayed = tmp_path / "replayed.json"
+    replayed.write_text(capsys.readouterr().out)
+    answers = []
+    for file in (told, replayed):
+        launch = Launch()
+        assert state_facts_file(shipped(), launch, str(file)) == []
+        answers.append([placeless(decision.as_json()) for decision in evaluate(shipped(), launch, "fast").decisions])
+    assert answers[0] == answers[1]
+    assert answers[0]
+
+
+def placeless(answer: Any) -> Any:
+    """An answer without the places that its facts came from."""
+    if isinstance(answer, dict):
+        return {key: placeless(value) for key, value in answer.items() if key not in ("origin", "digest")}
+    return [placeless(one) for one in answer] if isinstance(answer, list) else answer

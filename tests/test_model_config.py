@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ import yaml
 
 from policy.launchers.model_config import config_facts, file_facts, find_config
 from policy.launchers.model_quantisation import scheme_of
+from policy.launchers.plugins.common import Statement
+from policy.launchers.plugins.vllm import _state_model
 from policy.launchers.read import from_command, read_launch
 from policy.load import read_pack
 from policy.origin import Origin
@@ -127,6 +130,11 @@ def test_the_scheme_of_a_quantisation(stated: dict[str, Any], scheme: str | None
             True,
         ),
         ({"model_type": "gemma4_text", "head_dim": 256, "hidden_size": 2304, "num_attention_heads": 8}, "model.head_sizes", None),
+        (
+            {"model_type": "gemma4_text", "head_dim": 256, "per_layer_config": {"5": {"head_dim": 512}}, "hidden_size": 2304, "num_attention_heads": 8},
+            "model.head_sizes",
+            ["256", "512"],
+        ),
         ({"model_type": "nobody-read-it", "hidden_size": 2304, "num_attention_heads": 8}, "model.head_sizes", None),
         ({"model_type": "gpt_neox", "rotary_pct": 1.0, "hidden_size": 64, "num_attention_heads": 1}, "model.partial_rotary", False),
         ({"model_type": "gpt_neox", "hidden_size": 64, "num_attention_heads": 1}, "model.partial_rotary", True),
@@ -211,3 +219,23 @@ def test_the_width_of_a_draft_model_is_read_from_its_own_file(pack: Pack, tmp_pa
     words = ["python", "-m", "sglang.launch_server", "--model-path", str(tmp_path / "target"), "--speculative-algorithm", "EAGLE3"]
     facts = _read(pack, [*words, "--speculative-draft-model-path", str(tmp_path / "draft")])
     assert facts["model.draft_hidden_size"][0] == 2048
+
+
+@pytest.mark.parametrize(
+    ("method", "stated", "scheme"),
+    [
+        (None, None, "none"),
+        ("fp8", None, "fp8"),
+        ("fp8", BLOCKS, "fp8_block"),
+        ("compressed-tensors", None, None),
+        ("modelopt", {"quant_algo": "NVFP4"}, "nvfp4"),
+    ],
+)
+def test_the_plug_in_reads_the_configuration_that_the_engine_has(pack: Pack, method: str | None, stated: dict[str, Any] | None, scheme: str | None) -> None:
+    config = {"model_type": "deepseek_v3", "hidden_size": 7168, "kv_lora_rank": 512, **({"quantization_config": stated} if stated else {})}
+    model = SimpleNamespace(model="a/b", dtype="torch.bfloat16", enforce_eager=False, quantization=method, hf_config=SimpleNamespace(to_dict=lambda: config))
+    statement = Statement(pack)
+    _state_model(statement, pack.products["vllm"], model, Origin("argument", "vLLM's configuration"))
+    given = {name: held.values.single() for name, held in statement.launch.given.items()}
+    assert (given["model.latent_attention"], given["model.is_moe"], given["model.dtype"]) == (True, True, "bfloat16")
+    assert given.get("model.quantization") == scheme

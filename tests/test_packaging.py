@@ -28,6 +28,22 @@ EXPLAIN = [
 ]
 
 
+def test_a_missing_package_is_named(tmp_path: Path) -> None:
+    """A pack that is not compiled takes pydantic and YAML to read; an engine's image may lack one."""
+    for name, distribution in (("pydantic", "pydantic"), ("yaml", "pyyaml")):
+        (tmp_path / f"{name}.py").write_text(f"raise ModuleNotFoundError('No module named {name}', name='{name}')\n")
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT))),
+            "FUSION_POLICY_NO_SHIPPED_PACK": "1",
+            "XDG_CACHE_HOME": str(tmp_path),
+        }
+        done = subprocess.run([sys.executable, "-m", "policy", "explain", "-q"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == f"policy: the package {distribution}, which this needs, is not installed\n  help: python -m pip install {distribution}\n"
+        (tmp_path / f"{name}.py").unlink()
+
+
 def run(command: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,

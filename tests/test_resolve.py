@@ -20,6 +20,7 @@ from policy.launchers.patching import Wanted, patched
 from policy.launchers.patching.manifests import json_patch, manifest_patches
 from policy.launchers.rewrite import changes_of, read_words, rewritten
 from policy.load import read_pack
+from policy.values import Ordered
 from tests import score_round_trip
 from tests.score_round_trip import SAMPLE, Score, forced, recorded, score_commands, score_files, score_recorded, unlike, wrong_file
 from tests.shared import shared_path
@@ -74,6 +75,8 @@ FORMS = [
     ("python -m sglang.launch_server --model-path m --flashinfer-allreduce-fusion-backend auto", ("flag", "--flashinfer-allreduce-fusion-backend trtllm"), "python -m sglang.launch_server --model-path m --flashinfer-allreduce-fusion-backend trtllm"),
     ("python -m sglang.launch_server --flashinfer-allreduce-fusion-backend=auto --model-path m", ("flag", "--flashinfer-allreduce-fusion-backend trtllm"), "python -m sglang.launch_server --flashinfer-allreduce-fusion-backend=trtllm --model-path m"),
     ("python -m sglang.launch_server --model-path m", ("flag", "--enforce-disable-flashinfer-allreduce-fusion"), "python -m sglang.launch_server --model-path m --enforce-disable-flashinfer-allreduce-fusion"),
+    ("vllm serve m --no-disable-custom-all-reduce -tp 2", ("flag", "--disable-custom-all-reduce"), "vllm serve m --disable-custom-all-reduce -tp 2"),
+    ("vllm serve m --all2all-backend=flashinfer_nvlink_one_sided -tp 2", ("flag", "--all2all-backend allgather_reducescatter"), "vllm serve m --all2all-backend=allgather_reducescatter -tp 2"),
 ]  # fmt: skip
 
 
@@ -85,6 +88,25 @@ def test_the_users_form_is_kept(given: str, switch: tuple[str, str], expected: s
     assert result.problem == ""
     assert result.words == shlex.split(expected)
     assert unlike(engine, version, shlex.split(given), result.words, {}, changes) == ""
+
+
+@pytest.mark.parametrize(("engine", "start"), [("vllm", "vllm serve m"), ("sglang", "python -m sglang.launch_server --model-path m")])
+def test_every_shipped_switch_can_be_written(engine: str, start: str) -> None:
+    """In every release that the pack says has it; variables are read again as what states the fact or the request."""
+    product = read_pack().products[engine]
+    written = 0
+    for switch in product.switches:
+        if switch.kind == "none" or switch.turn == "carry":
+            continue
+        for release in product.releases:
+            if not switch.covers(Ordered.exactly(release)):
+                continue
+            changes = changes_of(engine, str(release), [(switch.kind, switch.text)])
+            result = rewritten(engine, str(release), shlex.split(start), changes)
+            assert changes, (str(release), switch.text)
+            assert result.problem == "", (str(release), switch.text)
+            written += 1
+    assert written > 100
 
 
 def test_an_older_name_of_a_key_is_kept() -> None:
@@ -120,6 +142,38 @@ def test_the_printed_command_decides_the_same(policy: Any) -> None:
     assert "allreduce_rms is off because of rendezvous-over-world" in done.stderr
     again = policy("resolve", *HANG, "--", *shlex.split(done.stdout))
     assert (again.returncode, again.stdout) == (0, done.stdout)
+
+
+#: Launches of vLLM 0.23.0 and 0.24.0 whose quantised patterns alone compute wrong numbers.
+GUARDED = ["--set", "packages.flashinfer-python=0.6.15", "--set", "model.quantization=fp8", "--set", "model.dtype=bfloat16", "--set", "parallel.nodes=1"]
+FLOAT32 = [*GUARDED, "--set", "model.norm_weight_dtype=float32", "--device", "h200-sxm8"]
+
+
+def test_a_way_out_is_not_taken_back_by_what_shares_its_setting(policy: Any) -> None:
+    """One setting decides the plain and the quantised patterns: where the latter are wrong, both are off."""
+    off = "-cc.pass_config.fuse_allreduce_rms=false"
+    fusions = ["allreduce_rms", "allreduce_rms_quant"]
+    by_itself = policy("resolve", *fusions, *FLOAT32, "--set", "engine.version=0.24.0", "--", "vllm", "serve", "m", "-tp", "2")
+    assert by_itself.stdout == f"vllm serve m -tp 2 {off}\n"
+    fast = policy("resolve", *fusions, "--posture", "fast", *FLOAT32, "--set", "engine.version=0.23.0", "--", "vllm", "serve", "m", "-tp", "2", "-pp", "2")
+    assert (fast.returncode, fast.stdout) == (0, f"vllm serve m -tp 2 -pp 2 {off}\n")
+    assert "allreduce_rms is left as it is: one setting decides it and allreduce_rms_quant, which has to be off" in fast.stderr
+    assert "allreduce_rms is on" not in fast.stderr
+
+
+#: (release, fact, fusion, command, what is printed): the words for fusions that are no pass.
+WAYS_OUT = [
+    ("0.33.0", "device.p2p=false", "moe_all_to_all", "vllm serve m -tp 4 --all2all-backend flashinfer_nvlink_one_sided", "vllm serve m -tp 4 --all2all-backend allgather_reducescatter"),
+    ("0.33.0", "device.p2p=false", "nccl_symm_mem", "VLLM_USE_NCCL_SYMM_MEM=1 vllm serve m -tp 4", "VLLM_USE_NCCL_SYMM_MEM=0 vllm serve m -tp 4"),
+    ("0.33.0", "device.p2p=false", "custom_allreduce", "vllm serve m -tp 4", "vllm serve m -tp 4 --disable-custom-all-reduce"),
+    ("0.5.23", "device.p2p=false", "custom_allreduce", "python -m sglang.launch_server --model-path m --tp 4", "python -m sglang.launch_server --model-path m --tp 4 --disable-custom-all-reduce"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("release", "fact", "fusion", "given", "expected"), WAYS_OUT)
+def test_the_way_out_is_written(policy: Any, release: str, fact: str, fusion: str, given: str, expected: str) -> None:
+    done = policy("resolve", fusion, "--device", "h200-sxm8", "--set", fact, "--set", f"engine.version={release}", "--", *shlex.split(given))
+    assert done.stdout == f"{expected}\n", done.stderr
 
 
 def test_variables_where_a_release_needs_them(policy: Any) -> None:

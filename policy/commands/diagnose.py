@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 
 from policy.commands import common
 from policy.diagnose import Suspect, suspects
@@ -13,7 +12,8 @@ from policy.explain import Paint, shown_place
 from policy.launch import Launch
 from policy.launchers.containers import find_launches
 from policy.launchers.found import FoundLaunch
-from policy.launchers.inputs import Request, launches, text_of
+from policy.launchers.inputs import Request, launches
+from policy.launchers.logs import Log, read_log
 from policy.launchers.read import read_launch
 from policy.pack import Pack
 from policy.problems import LaunchError, UsageError
@@ -33,14 +33,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Rank the hazards that fit; the exit code is 0 whether one fits or not."""
     pack = common.load(options)
-    logs: list[tuple[str, Sequence[str]]] = []
+    logs: list[Log] = []
     found: list[FoundLaunch] = []
     for name in options.logs:
-        text, problems = text_of(name)
-        if text is None:
+        log, problems = read_log(name)
+        if log is None:
             raise LaunchError(problems)
-        logs.append((name, text.splitlines()))
-        found.extend(find_launches(text, name).launches)
+        logs.append(log)
+        found.extend(find_launches(log.launch_text(), name).launches)
     launch = _launch(pack, options, found)
     ranked = suspects(pack, launch, logs)
     shown = ranked if options.all else ranked[:5]

@@ -101,6 +101,8 @@ def _said(resolution: Resolution) -> Iterator[str]:
         for warning in decision.warnings:
             yield about(decision, warning)
     yield from (one.title for one in verdict.launch.findings if one.effect == "warn" or (one.effect == "refuse" and not resolution.result.problem))
+    for fusion, other in resolution.held_back.items():
+        yield f"{fusion} is left as it is: one setting decides it and {other}, which has to be off"
     left = undetermined([decision for decision in verdict.decisions if decision.state == "undetermined"])
     if left is not None:
         yield f"left as they are: {left[0]}"

@@ -58,7 +58,7 @@ class LaunchNotice:
 #: Kinds of notice about settings that were written and do not count.
 LOST_KINDS = frozenset(("lost-setting", "config-file-ignored", "false-dropped", "duplicate-setting", "duplicate-key"))
 #: Kinds of notice that only say how the reading was done.
-NOTE_KINDS = frozenset(("version-assumed", "version-unknown", "nearest-catalogue"))
+NOTE_KINDS = frozenset(("version-assumed", "version-unknown", "nearest-catalogue", "surroundings"))
 #: Kinds of error that depend on the release, and say little where the release is not known.
 RELEASE_KINDS = frozenset(("unknown-flag", "flag-of-another-version", "ambiguous-flag", "unknown-key", "config-file-invalid", "invalid-value"))
 #: Kinds of remark that say something only where the release is known.

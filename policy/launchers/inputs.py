@@ -172,12 +172,28 @@ def _from_file(name: str) -> tuple[list[FoundLaunch], list[LaunchNotice]]:
 
     text, problems = text_of(name)
     if text is None:
+        text = _of_long_log(name)
+    if text is None:
         raise LaunchError(problems)
     found = find_launches(text, name)
     if not found.launches:
         unread = [Problem(notice.message, _span(notice.origin, name), notice.remedy) for notice in found.problems]
         raise LaunchError(unread or [Problem("no engine launch was found", Span(name))])
     return found.launches, list(found.problems)
+
+
+def _of_long_log(name: str) -> str | None:
+    """The lines about launches of a log that is longer than any other file may be; None for anything else."""
+    from policy.launchers.logs import read_log
+
+    path = Path(name)
+    if name == "-" or not path.is_file() or path.stat().st_size <= MAX_BYTES:
+        return None
+    from policy.launchers.containers import engine_log
+
+    log, _ = read_log(name)
+    text = log.launch_text() if log is not None else ""
+    return text if engine_log.looks_like(text, [], name) else None
 
 
 def _span(origin: Origin, name: str) -> Span:

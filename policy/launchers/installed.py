@@ -14,6 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from policy.companions import NO_VERSION
+
 if TYPE_CHECKING:
     import ast
 
@@ -104,6 +106,18 @@ def flashinfer_traits(path: Iterable[str] | None = None) -> Iterator[tuple[str, 
     if parameters is not None:
         yield "traits.flashinfer.takes_group", "group" in parameters, str(file)
         yield "traits.flashinfer.takes_comm_backend", "comm_backend" in parameters, str(file)
+    file = package / "jit" / "env.py"
+    texts = _texts(file)
+    if any("does not match" in text for text in texts):
+        yield "traits.flashinfer.no_version_check", "skipped" if NO_VERSION in texts else "raises", str(file)
+
+
+def _texts(file: Path) -> set[str]:
+    """The string constants of a file."""
+    import ast  # only where a package is there
+
+    tree = _tree(file)
+    return {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)} if tree is not None else set()
 
 
 #: Where each engine calls FlashInfer's factory, below its package.

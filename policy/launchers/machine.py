@@ -49,7 +49,34 @@ def machine_facts(environment: Mapping[str, str] | None = None) -> Iterator[Seen
     variables = os.environ if environment is None else environment
     yield "runtime.python_version", ".".join(map(str, sys.version_info[:3])), Origin("probe", "this interpreter")
     yield from compilers(variables)
-    yield from gpus(variables)
+    seen = list(gpus(variables))
+    yield from seen
+    yield from scheduled(variables, counted=any(name == "device.gpus_per_node" for name, _, _ in seen))
+
+
+def scheduled(environment: Mapping[str, str], counted: bool) -> Iterator[Seen]:
+    """What the scheduler's variables say of the launch that this process belongs to: inferred, and below what is written.
+    `counted`: the GPUs were counted already."""
+    size = environment.get("LWS_GROUP_SIZE", "")
+    if size.isdigit() and int(size) > 0:  # the pods of a group are the nodes of one launch
+        yield "parallel.nodes", int(size), Origin("probe", f"inferred from LWS_GROUP_SIZE={size}")
+    gpus_of_node = environment.get("SLURM_GPUS_ON_NODE", "")
+    if not counted and gpus_of_node.isdigit() and int(gpus_of_node) > 0:
+        yield "device.gpus_per_node", int(gpus_of_node), Origin("probe", f"inferred from SLURM_GPUS_ON_NODE={gpus_of_node}")
+
+
+def hints(environment: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+    """(variable, what it hints at, what to do) where a scheduler's variable fits several launches, so that no fact follows."""
+    name = next((one for one in ("SLURM_STEP_NUM_NODES", "SLURM_NNODES", "SLURM_JOB_NUM_NODES") if environment.get(one, "").isdigit()), None)
+    if name is not None and int(environment[name]) > 1:
+        nodes = environment[name]
+        message = f"this process runs in a Slurm job of {nodes} nodes, and the launch does not say how many it spans"
+        yield name, message, f"--set parallel.nodes={nodes} if all of them"
+    name = next((one for one in ("RAY_ADDRESS", "RAY_JOB_ID") if environment.get(one)), None)
+    if name is not None:
+        yield name, "this process belongs to a Ray cluster, whose nodes the launch may span", "--set parallel.nodes=NODES if it does"
+    if environment.get("KUBERNETES_SERVICE_HOST"):
+        yield "KUBERNETES_SERVICE_HOST", "this process runs in a pod: what is probed is what its container sees", "probe in the engine's own pod"
 
 
 def compilers(environment: Mapping[str, str]) -> Iterator[Seen]:
@@ -106,26 +133,26 @@ def _handles(nvml: Any, environment: Mapping[str, str]) -> list[Any]:
     shown = environment.get("CUDA_VISIBLE_DEVICES")
     count = _asked(nvml, "nvmlDeviceGetCount") or 0
     if shown is None:
-        return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        return [handle for index in range(count) if (handle := _asked(nvml, "nvmlDeviceGetHandleByIndex", index)) is not None]
     found = []
     for word in (part.strip() for part in shown.split(",")):
         if word.isdigit() and int(word) < count:
-            found.append(nvml.nvmlDeviceGetHandleByIndex(int(word)))
+            handle = _asked(nvml, "nvmlDeviceGetHandleByIndex", int(word))
         elif word.startswith("GPU-"):
             handle = _asked(nvml, "nvmlDeviceGetHandleByUUID", word)
-            if handle is not None:
-                found.append(handle)
         else:
             break
+        if handle is not None:
+            found.append(handle)
     return found
 
 
 def _links(nvml: Any, handles: list[Any], at: Origin) -> Iterator[Seen]:
     """How the visible GPUs reach each other."""
     pairs = [(one, other) for number, one in enumerate(handles) for other in handles[number + 1 :]]
-    linked = [_asked(nvml, "nvmlDeviceGetP2PStatus", one, other, getattr(nvml, "NVML_P2P_CAPS_INDEX_NVLINK", 2)) for one, other in pairs]
-    readable = [_asked(nvml, "nvmlDeviceGetP2PStatus", one, other, getattr(nvml, "NVML_P2P_CAPS_INDEX_READ", 0)) for one, other in pairs]
-    good = getattr(nvml, "NVML_P2P_STATUS_OK", 0)
+    linked = [_asked(nvml, "nvmlDeviceGetP2PStatus", one, other, _number(nvml, "NVML_P2P_CAPS_INDEX_NVLINK", 2)) for one, other in pairs]
+    readable = [_asked(nvml, "nvmlDeviceGetP2PStatus", one, other, _number(nvml, "NVML_P2P_CAPS_INDEX_READ", 0)) for one, other in pairs]
+    good = _number(nvml, "NVML_P2P_STATUS_OK", 0)
     if pairs and all(status is not None for status in readable):
         yield "device.p2p", all(status == good for status in readable), at
     if pairs and all(status is not None for status in linked):
@@ -148,30 +175,41 @@ def _links(nvml: Any, handles: list[Any], at: Origin) -> Iterator[Seen]:
 
 def _remote(nvml: Any, handle: Any) -> str | None:
     """What the first active NVLink of a GPU ends in: a switch or a GPU."""
-    for link in range(getattr(nvml, "NVML_NVLINK_MAX_LINKS", 18)):
+    for link in range(_number(nvml, "NVML_NVLINK_MAX_LINKS", 18)):
         if _asked(nvml, "nvmlDeviceGetNvLinkState", handle, link) != 1:
             continue
         kind = _asked(nvml, "nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)
-        return "switch" if kind == getattr(nvml, "NVML_NVLINK_DEVICE_TYPE_SWITCH", 2) else "gpu"
+        return "switch" if kind == _number(nvml, "NVML_NVLINK_DEVICE_TYPE_SWITCH", 2) else "gpu"
     return None
 
 
 def _fabric(nvml: Any, handle: Any) -> bool | None:
     """Whether the GPU belongs to a completed multi-node NVLink domain with a cluster of its own."""
+    from ctypes import byref
+
     try:
         info = nvml.c_nvmlGpuFabricInfoV_t()
-        nvml.nvmlDeviceGetGpuFabricInfoV(handle, info)
+        # by reference: the binding hands its argument on as it is, and the driver writes through it
+        nvml.nvmlDeviceGetGpuFabricInfoV(handle, byref(info))
     except (AttributeError, TypeError, nvml.NVMLError):
         return None
-    return info.state == getattr(nvml, "NVML_GPU_FABRIC_STATE_COMPLETED", 3) and any(bytes(info.clusterUuid))
+    return info.state == _number(nvml, "NVML_GPU_FABRIC_STATE_COMPLETED", 3) and any(bytes(info.clusterUuid))
 
 
 def _asked(nvml: Any, function: str, *arguments: Any) -> Any:
     """One question to the driver; None where it does not answer."""
+    from ctypes import ArgumentError
+
     try:
         return getattr(nvml, function)(*arguments)
-    except (AttributeError, nvml.NVMLError):
+    except (AttributeError, TypeError, ValueError, ArgumentError, nvml.NVMLError):
         return None
+
+
+def _number(nvml: Any, name: str, otherwise: int) -> int:
+    """A constant of the binding, some of which are written as tuples of one."""
+    held = getattr(nvml, name, otherwise)
+    return int(held[0] if isinstance(held, tuple) else held)
 
 
 def _text(value: Any) -> Any:

@@ -272,11 +272,18 @@ def _attention(seen: _Config) -> Iterator[Stated]:
         yield "model.latent_attention", latent, at
     if latent is not False:
         return
-    wanted = keys.SEVERAL_HEAD_SIZES.get(seen.kind, ())
-    if all(_integer(seen.text.get(key)) for key in wanted):
+    several = keys.SEVERAL_HEAD_SIZES.get(seen.kind, ())
+    if _layers(seen) or all(_integer(seen.text.get(key)) for key in several):
         sizes, at = _head_sizes(seen)
         if sizes:
             yield "model.head_sizes", sorted(sizes), at
+
+
+def _layers(seen: _Config) -> set[str]:
+    """The head sizes of single layers that differ from the others."""
+    layers = seen.text.get("per_layer_config")
+    held = [one.get("head_dim") for one in layers.values() if isinstance(one, Mapping)] if isinstance(layers, Mapping) else []
+    return {str(size) for size in held if _integer(size)}
 
 
 def _head_sizes(seen: _Config) -> tuple[set[str], Origin]:
@@ -285,7 +292,7 @@ def _head_sizes(seen: _Config) -> tuple[set[str], Origin]:
 
     found = [held for held in map(seen.get, HEAD_SIZES) if _integer(held[0]) and held[0] > 0]
     if found:
-        return {str(size) for size, _ in found}, found[0][1]
+        return {*(str(size) for size, _ in found), *_layers(seen)}, found[0][1]
     (width, at), (heads, _) = seen.get("hidden_size"), seen.get("num_attention_heads")
     if seen.defaults is None or not _integer(width) or not _integer(heads) or heads < 1 or width % heads:
         return set(), at

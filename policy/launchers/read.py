@@ -3,6 +3,7 @@ installed, and a device profile, each with its origin."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
@@ -12,7 +13,7 @@ from policy.facts import ValueProblem
 from policy.launch import Facts, Launch
 from policy.launchers.found import LOST_KINDS, RELEASE_KINDS, FoundLaunch, LaunchNotice, Word
 from policy.launchers.installed import engine_traits, flashinfer_traits, installed_versions
-from policy.launchers.machine import machine_facts
+from policy.launchers.machine import hints, machine_facts
 from policy.launchers.model_config import draft_facts, file_facts, find_config, origin_over
 from policy.launchers.settings import Settings
 from policy.launchers.variables import BUILDER_VARIABLE, MODE_VARIABLE, adapter_builds
@@ -244,6 +245,9 @@ class _Reading:
             self._trait(fact, value, Origin("probe", "source", file))
         for fact, value, origin in machine_facts():
             self.state(fact, value, origin)
+        if "parallel.nodes" not in self.result.launch.given:
+            for variable, message, remedy in hints(os.environ):
+                self.result.notices.append(LaunchNotice("surroundings", message, Origin("environment", variable), remedy))
 
     def model(self, environment: Mapping[str, str] | None) -> None:
         held, given = self.result.launch.given.get("model.name"), self.result.launch.given

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from policy.decision import Decision, Verdict
 from policy.launch import Facts
@@ -22,13 +22,15 @@ from policy.values import Ordered
 @dataclass(slots=True)
 class Resolution:
     """A launch with what is decided written into it: the changes, each with the fusion it is for, and the new command.
-    `version` is the engine's where it is known."""
+    `version` is the engine's where it is known. `held_back` names fusions that stay as they are, with the one whose way
+    out takes the same setting."""
 
     read: ReadLaunch
     verdict: Verdict
     engine: str = ""
     version: str | None = None
     changes: list[tuple[str, Change]] = field(default_factory=list)
+    held_back: dict[str, str] = field(default_factory=dict)
     result: Rewritten = field(default_factory=lambda: Rewritten([]))
     companions: dict[str, str] = field(default_factory=dict)
 
@@ -85,13 +87,28 @@ def resolve(pack: Pack, read: ReadLaunch, verdict: Verdict, files: Files | None 
         return resolution
     single = facts.values(engine.version_fact).single()
     resolution.engine, resolution.version = engine.name, str(single) if single is not None else None
-    for decision in verdict.decisions:
-        for change in changes_of(engine.name, resolution.version, wanted_switches(decision)):
-            if all(change != other for _, other in resolution.changes):
-                resolution.changes.append((decision.fusion, change))
+    resolution.changes, resolution.held_back = changes_wanted(engine.name, resolution.version, verdict.decisions)
     resolution.result = rewritten(engine.name, resolution.version, words, [change for _, change in resolution.changes], files or found.files)
     resolution.companions = companions(pack, facts, mode, {name: word.text for name, word in found.environment.items()})
     return resolution
+
+
+def changes_wanted(engine: str, version: str | None, decisions: Sequence[Decision]) -> tuple[list[tuple[str, Change]], dict[str, str]]:
+    """What the decisions change, each change once with its fusion, and the fusions that are held back: what turns a fusion
+    off is its way out of a hazard, so that no other fusion sets the same to something else."""
+    asked = {decision.fusion: changes_of(engine, version, wanted_switches(decision)) for decision in decisions}
+    ways_out = {change.path: (decision.fusion, change) for decision in decisions if decision.state == "off" for change in asked[decision.fusion]}
+    held_back = {
+        fusion: ways_out[change.path][0]
+        for fusion, changes in asked.items()
+        for change in changes
+        if change.path in ways_out and ways_out[change.path][1].value != change.value
+    }
+    changes: list[tuple[str, Change]] = []
+    for fusion, wanted in asked.items():
+        if fusion not in held_back:
+            changes.extend((fusion, change) for change in wanted if all(change != other for _, other in changes))
+    return changes, held_back
 
 
 def wanted_switches(decision: Decision) -> Iterable[tuple[str, str]]:

@@ -68,6 +68,12 @@ def run(options: argparse.Namespace, words: Sequence[str]) -> int:
         return 2
     if "RANK" in os.environ and "WORLD_SIZE" in os.environ:
         return run_rank(options)
+    try:
+        if options.decision is not None:
+            stored(options.decision)
+    except RuntimeRequestError as error:
+        print(f"preflight: {error}", file=sys.stderr)
+        return 2
     return start_ranks(options, list(words))
 
 
@@ -79,7 +85,9 @@ def start_ranks(options: argparse.Namespace, arguments: list[str]) -> int:
     done = subprocess.run(with_ranks, env=environment, stderr=subprocess.PIPE, text=True, check=False)
     lines = done.stderr.splitlines()
     marked = [line for line in lines if line.startswith("preflight exit ")]
-    sys.stderr.write("".join(line + "\n" for line in lines if not line.startswith("preflight exit ")) if not marked or done.returncode else "")
+    # where a rank said how it ended, what the launcher of the ranks says of it is noise
+    told = [line for line in lines if line.startswith("preflight: ")] if marked else lines
+    sys.stderr.write("".join(line + "\n" for line in told))
     return int(marked[-1].split()[-1]) if marked else done.returncode
 
 
@@ -132,17 +140,22 @@ def _end(code: int) -> int:
     return code
 
 
+def stored(file: Path) -> Decision:
+    """The decision in a file. Raises RuntimeRequestError where it holds none."""
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RuntimeRequestError(f"`{file}` cannot be read as a stored decision: {error}") from None
+    return Decision.from_json(document)
+
+
 def asked(options: argparse.Namespace) -> tuple[Decision, Consumer, Any]:
     """The decision, the shape and the group of this rank. Raises RuntimeRequestError for what cannot be."""
     import torch.distributed as dist
 
     decision = Decision(digest="preflight")
     if options.decision is not None:
-        try:
-            document = json.loads(options.decision.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise RuntimeRequestError(f"`{options.decision}` cannot be read as a stored decision: {error}") from None
-        decision = Decision.from_json(document)
+        decision = stored(options.decision)
     one_shot = {"auto": None, "on": True, "off": False}[options.one_shot]
     weights = options.norm_weight_dtype or options.dtype
     consumer = Consumer("target", options.hidden_size, options.max_tokens, options.dtype, weights, one_shot, options.launch_with_pdl)

@@ -32,12 +32,14 @@ QWEN = {
 
 @dataclass(frozen=True)
 class Case:
-    """One configuration: the model's `config.json`, the mode (None: not set), the engine's arguments, and who builds."""
+    """One configuration: the model's `config.json`, the mode (None: not set), the engine's arguments, who builds, and the
+    decision that is in the environment already."""
 
     model: dict[str, Any]
     mode: str | None
     arguments: Any
     builder: str | None = None
+    decision: str | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ def answers(engine: str, version: str, flashinfer: str, capability: str, cases: 
         model = folder / str(case.model["model_type"])
         model.mkdir(exist_ok=True)
         (model / "config.json").write_text(json.dumps(case.model))
-        given.append({"model": str(model), "mode": case.mode, "arguments": case.arguments, "builder": case.builder})
+        given.append({"model": str(model), "mode": case.mode, "arguments": case.arguments, "builder": case.builder, "decision": case.decision})
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("FUSION_POLICY", "VLLM_", "SGLANG_", "PYTHONPATH"))}
     environment.update(XDG_CACHE_HOME=str(folder / "cache"), **variables)
     if facts:

@@ -48,7 +48,7 @@ NAMES = ("enable_flashinfer_allreduce_fusion", "flashinfer_allreduce_fusion_back
 for number, case in enumerate(json.loads(cases)):
     print(f"CASE {number}", flush=True)
     sys.stderr.flush()
-    for name, value in {"MODE": case["mode"], "BUILDER": case["builder"], "DECISION": None}.items():
+    for name, value in {"MODE": case["mode"], "BUILDER": case["builder"], "DECISION": case["decision"]}.items():
         os.environ.pop(f"FUSION_POLICY_{name}", None)
         if value is not None:
             os.environ[f"FUSION_POLICY_{name}"] = value

@@ -20,6 +20,8 @@ PINS = {
     "0.5.19": "0.6.12", "0.5.21": "0.6.12", "0.5.23": "0.7.2.post1",
 }  # fmt: skip
 B200 = "device.interconnect: nvswitch\ndevice.gpus_per_node: 8\ndevice.fabric: false\n"
+#: What a plug-in handed over at an earlier start.
+EARLIER = '{"state": "on", "digest": "earlier", "handed_over": true}'
 
 CASES = {
     "no mode": Case(QWEN, None, TP4),
@@ -31,6 +33,9 @@ CASES = {
     "off stays off": Case(QWEN, "enforce", [*TP4, "--enforce-disable-flashinfer-allreduce-fusion"]),
     "fail": Case(QWEN, "fail", TP4),
     "the adapter builds": Case(QWEN, None, [*TP4, "--pp-size", "2"], "adapter"),
+    "decided anew": Case(QWEN, None, [*TP4, "--pp-size", "2"], "adapter", EARLIER),
+    "the engine builds now": Case(QWEN, "enforce", TP4, None, EARLIER),
+    "no mode now": Case(QWEN, None, TP4, None, EARLIER),
 }
 
 
@@ -83,6 +88,12 @@ def test_the_adapter_is_handed_the_decision(always: dict[str, Answer]) -> None:
     assert (handed["state"], handed["chosen_plan"]["backend"], handed["chosen_plan"]["scope"]) == ("on", "trtllm", "tensor_parallel_group")
     assert handed["digest"] == answer.record()["digest"]
     assert always["enforce"].result["decision"] is None
+
+
+def test_an_earlier_decision_is_replaced_or_taken_back(always: dict[str, Answer]) -> None:
+    assert json.loads(always["decided anew"].result["decision"])["digest"] == always["decided anew"].record()["digest"]
+    assert always["the engine builds now"].result["decision"] is None
+    assert always["no mode now"].result["decision"] is None
 
 
 def test_a_head_without_a_gpu_decides_nothing(tmp_path: Any) -> None:

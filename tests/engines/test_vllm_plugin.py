@@ -19,6 +19,8 @@ OFF = {"compilation_config": {"pass_config": {"fuse_allreduce_rms": False}}}
 PINS = {"0.17.1": "0.6.4", "0.20.2": "0.6.8.post1", "0.22.1": "0.6.11.post2", "0.23.0": "0.6.12", "0.24.0": "0.6.12", "0.33.0": "0.7.2.post1"}
 NVSWITCH = "device.interconnect: nvswitch\ndevice.gpus_per_node: 8\n"
 
+#: What a plug-in handed over at an earlier start.
+EARLIER = '{"state": "on", "digest": "earlier", "handed_over": true}'
 #: name -> a case of the release that always runs.
 CASES = {
     "no mode": Case(DENSE, None, STAGES),
@@ -34,6 +36,11 @@ CASES = {
     "a word that is no mode": Case(DENSE, "on", STAGES),
     "the adapter builds": Case(DENSE, None, STAGES, "adapter"),
     "the adapter is advised": Case(DENSE, "advise", STAGES, "adapter"),
+    "decided anew": Case(DENSE, None, STAGES, "adapter", EARLIER),
+    "the engine builds now": Case(DENSE, "enforce", STAGES, None, EARLIER),
+    "advised now": Case(DENSE, "advise", STAGES, "adapter", EARLIER),
+    "no mode now": Case(DENSE, None, STAGES, None, EARLIER),
+    "set by a launcher": Case(DENSE, None, STAGES, None, '{"state": "on", "digest": "launcher"}'),
 }
 
 
@@ -98,6 +105,20 @@ def test_advice_hands_nothing_over(always: dict[str, Answer]) -> None:
     assert fused(answer) is True
     assert "FUSION_POLICY_DECISION" not in answer.result["environment"]
     assert answer.record()["value"] is False, "the engine builds"
+
+
+def test_an_earlier_decision_is_replaced(always: dict[str, Answer]) -> None:
+    answer = always["decided anew"]
+    assert json.loads(answer.result["environment"]["FUSION_POLICY_DECISION"])["digest"] == answer.record()["digest"]
+
+
+@pytest.mark.parametrize("name", ["the engine builds now", "advised now", "no mode now"])
+def test_an_earlier_decision_is_taken_back(always: dict[str, Answer], name: str) -> None:
+    assert "FUSION_POLICY_DECISION" not in always[name].result["environment"]
+
+
+def test_a_decision_of_a_launcher_is_left(always: dict[str, Answer]) -> None:
+    assert "launcher" in always["set by a launcher"].result["environment"]["FUSION_POLICY_DECISION"]
 
 
 @pytest.mark.engines

@@ -126,7 +126,7 @@ if hasattr(parallel, "cuda_device_count_stateless"):
 NAMES = ("fuse_allreduce_rms", "fuse_norm_quant", "fuse_act_quant", "enable_fi_allreduce_fusion")
 for number, case in enumerate(json.loads(cases)):
     print(f"CASE {number}", flush=True)
-    for name, value in {"MODE": case["mode"], "BUILDER": case["builder"], "DECISION": None}.items():
+    for name, value in {"MODE": case["mode"], "BUILDER": case["builder"], "DECISION": case["decision"]}.items():
         os.environ.pop(f"FUSION_POLICY_{name}", None)
         if value is not None:
             os.environ[f"FUSION_POLICY_{name}"] = value

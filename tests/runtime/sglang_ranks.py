@@ -87,7 +87,7 @@ def run_rank(folder: Path, name: str, rank: int, tensor_parallel: int, pipeline_
     machine = Machine(platform="cuda", node="one", device=f"gpu-{rank}", capability=capability, multiprocessors=132, torch=str(torch.__version__))
     door = door_module.register(Door("sglang", version, machine=machine))
     assert door is not None
-    resolved = published_configuration("trtllm") if version >= "0.5.17" else types.SimpleNamespace(flashinfer_allreduce_fusion_backend="trtllm")
+    resolved = published_configuration("auto") if version >= "0.5.17" else types.SimpleNamespace(flashinfer_allreduce_fusion_backend="auto")
     runner = object.__new__(ModelRunner)
     runner.__dict__.update(is_draft_worker=False, server_args=resolved, model_config=types.SimpleNamespace(dtype=torch.bfloat16, hidden_size=64))
     runner.init_torch_distributed()

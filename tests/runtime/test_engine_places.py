@@ -53,8 +53,8 @@ def class_of(module: ast.Module, name: str) -> ast.ClassDef:
 @pytest.mark.parametrize(("engine", "version", "folder"), RELEASES or [pytest.param("", "", None, marks=pytest.mark.skip("nothing is unpacked in .engines"))])
 def test_places(engine: str, version: str, folder: Path) -> None:
     data = product(engine)
-    row = {name: valid_at(data[name], version, data["through"]) for name in ("commit", "library", "unfused")}
-    assert all(row.values()), f"{engine} {version} has no row"
+    row = {name: valid_at(data[name], version, data["through"]) for name in ("commit", "library", "unfused", "fused")}
+    assert None not in row.values(), f"{engine} {version} has no row"
     commit = tree(folder, row["commit"]["module"])
     holder = class_of(commit, row["commit"]["class"]) if "class" in row["commit"] else commit
     assert row["commit"]["function"] in names(holder)
@@ -62,10 +62,9 @@ def test_places(engine: str, version: str, folder: Path) -> None:
     assert set(row["library"]["names"]) & names(tree(folder, row["library"]["module"]))
     for latch in row["unfused"].get("names", []):
         assert latch["name"] in names(tree(folder, latch["module"]))
-    for path in row["unfused"].get("configuration", {}):
+    for path in [path for word in ("fused", "unfused") for path in row[word].get("configuration", {})]:
         assert configured(engine, folder, path), f"no `{path}` in {engine} {version}"
-    override = row["unfused"].get("override")
-    if override:
+    for override in [row[word]["override"] for word in ("fused", "unfused") if "override" in row[word]]:
         context = tree(folder, override["module"])
         assert override["function"] in names(context)
         assert any(override["method"] in names(node) for node in context.body if isinstance(node, ast.ClassDef))

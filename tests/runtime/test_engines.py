@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parents[2]
 VLLM = (("0.17.1", "0.6.12"), ("0.22.1", "0.6.12"), ("0.23.0", "0.6.12"), ("0.24.0", "0.6.12"), ("0.33.0", "0.7.4"))
 SGLANG = (("0.5.14", "0.6.12"), ("0.5.23", "0.7.4"))
 CASES = ("pipeline:2:2:-1", "faulty:2:1:1")
+#: A rank that is to have a decision and has none, and one that knows nothing of the adapter; in one release.
+LEFT_OUT = {("vllm", "0.22.1"): ("missing:2:1:1", "without:2:1:1")}
 Reports = dict[str, list[dict[str, Any]]]
 
 
@@ -63,17 +65,20 @@ def run(engine: str, version: str, library: str, folder: Path) -> Reports:
     }
     prepared = ROOT / ".venv-engines" / "bin" / "python"
     python = os.environ.get(f"FUSION_POLICY_{engine.upper()}_PYTHON", str(prepared if prepared.exists() else sys.executable))
-    command = [python, "-m", f"tests.runtime.{engine}_ranks", str(folder), version, *CASES]
+    cases = (*CASES, *LEFT_OUT.get((engine, version), ()))
+    command = [python, "-m", f"tests.runtime.{engine}_ranks", str(folder), version, *cases]
     done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=500, check=False)
     if done.returncode and "Error" in done.stderr:
         pytest.skip(f"{engine} {version} cannot be imported here: {done.stderr.strip().splitlines()[-1]}")
     found = {}
-    for case in CASES:
+    for case in cases:
         name, tensor_parallel, pipeline_parallel, _ = case.split(":")
         files = [folder / f"{name}-{rank}.json" for rank in range(int(tensor_parallel) * int(pipeline_parallel))]
         logs = "".join(log.read_text()[-1500:] for log in folder.glob(f"{name}-*.log"))
         assert all(file.exists() for file in files), done.stderr[-2000:] + logs
         found[name] = [json.loads(file.read_text()) for file in files]
+        if (folder / f"report-{name}").exists():
+            found[f"report of {name}"] = [json.loads(line) for line in (folder / f"report-{name}").read_text().splitlines()]
     return found
 
 
@@ -95,6 +100,10 @@ def test_fused_in_two_pipeline_stages(reports: Reports) -> None:
         assert report["is_ours"], "the engine's own function returns the agreed workspace"
         assert report["span"] == ([0, 1] if rank < 2 else [2, 3]), "also where the release passes no group"
         assert report["fuse_allreduce_rms"] is True
+        assert report["backend"] == "trtllm"
+        assert report["later"] == [True, True], "a later engine of the same process, group and shapes"
+    (told,) = reports["report of pipeline"]
+    assert told["said"].startswith("the adapter: allreduce_rms is fused because "), "once for the launch"
 
 
 def test_one_rank_that_cannot(reports: Reports) -> None:
@@ -106,6 +115,26 @@ def test_one_rank_that_cannot(reports: Reports) -> None:
         assert report["fuse_allreduce_rms"] is False
         assert report["standalone"] == "0"
         assert not report["has_workspace"]
+        assert report["later"] == [True, False], "also in the configuration of a later engine"
+    (told,) = reports["report of faulty"]
+    assert (told["outcome"], told["reason"]["rank"], told["reason"]["fact"]) == ("unfused", 1, "device.compute_capability")
+
+
+def test_a_rank_that_was_handed_no_decision(reports: Reports) -> None:
+    for report in reports.get("missing", []):
+        assert report["outcome"] == "unfused", report
+        assert report["reason"].startswith("rank 1, static (decision.state): no decision was handed over"), report
+        assert report["fuse_allreduce_rms"] is False
+
+
+def test_a_rank_without_the_adapter(reports: Reports) -> None:
+    """The others have their outcome at the deadline for votes."""
+    if "without" in reports:
+        report, other = reports["without"]
+        assert other["outcome"] is None
+        assert report["outcome"] == "unfused"
+        assert report["reason"].startswith("rank 1, vote (deadline): rank 1 has not voted by the deadline"), report
+        assert report["fuse_allreduce_rms"] is False
 
 
 def test_sglang_fused_in_two_pipeline_stages(sglang_reports: Reports) -> None:

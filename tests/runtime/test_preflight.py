@@ -74,4 +74,11 @@ def test_what_explain_printed_is_the_decision(tmp_path: Path) -> None:
 def test_bad_usage() -> None:
     done = preflight("--processes", "2", "--tensor-parallel-size", "3")
     assert done.returncode == 2
-    assert "2 ranks cannot be divided into groups of `3`" in done.stderr
+    assert done.stderr == "preflight: 2 ranks cannot be divided into groups of `3`; give a divisor with --tensor-parallel-size\n"
+
+
+def test_a_file_that_holds_no_decision(tmp_path: Path) -> None:
+    (tmp_path / "answer.json").write_text("{}")
+    done = preflight("--processes", "2", "--decision", str(tmp_path / "answer.json"))
+    assert done.returncode == 2
+    assert done.stderr == "preflight: the decision has no `state`; store it with `policy explain allreduce_rms --format json`\n"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from policy.runtime.data import product, valid_at
+from policy.runtime.facts import launch_facts
 from policy.runtime.library import Library, installed, kernels_at_hand
 from policy.runtime.machine import Machine
 from policy.runtime.plan import Consumer, Deadline, Decision, RuntimeRequestError, WorkspacePlan, common_shape
@@ -133,6 +134,22 @@ def test_decisions_that_are_not_on(library: Any) -> None:
     assert refusal(Decision("d", "on", None), [CONSUMER], library("0.7.4"), MACHINE, 2, 2) is not None
 
 
+@pytest.mark.parametrize(("most", "expected"), [(None, None), (2048 * 8192 * 2, None), (2048 * 8192 * 2 - 1, "decision.max_bytes")])
+def test_the_bound_of_the_decision(library: Any, most: int | None, expected: str | None) -> None:
+    found = refusal(Decision("d", max_bytes=most), [CONSUMER], library("0.7.4"), MACHINE, 2, 2)
+    assert (None if found is None else found.fact) == expected
+
+
+def test_decisions_made_apart(library: Any) -> None:
+    """They agree where the facts agree that all nodes have in common; a stored one is the same document everywhere."""
+    made = library("0.7.4")
+    here, there = (launch_facts(Decision(digest, facts=(("posture", "safe"),)), made, MACHINE) for digest in ("a", "b"))
+    assert here == there
+    other = dict(launch_facts(Decision("a", facts=(("posture", "fast"),)), made, MACHINE))
+    assert other["decision.posture"] == "fast"
+    assert launch_facts(Decision("a"), made, MACHINE) != launch_facts(Decision("b"), made, MACHINE)
+
+
 def test_kernels(library: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = library("0.6.12")
     assert kernels_at_hand(made, "trtllm")[0] == "prebuilt"
@@ -227,6 +244,11 @@ def test_requests_that_make_no_sense() -> None:
         {"state": "on", "digest": "d", "chosen_plan": {"id": "trtllm", "library": "flashinfer", "backend": "trtllm", "scope": "tensor_parallel_group"}}
     )
     assert read.plan == WorkspacePlan()
+    undetermined = Decision.from_json(
+        {"state": "undetermined", "digest": "d", "unknown_facts": ["device.compute_capability"], "max_bytes": 8, "facts": {"a": "b"}}
+    )
+    assert undetermined.reason == "the decision is undetermined; not known: device.compute_capability"
+    assert (undetermined.facts, undetermined.max_bytes) == ((("a", "b"),), 8)
     for document, message in (
         (["a", "b"], "no stored decision about one launch"),
         ({"decisions": [{"fusion": "norm_quant"}]}, "no decision about allreduce_rms"),

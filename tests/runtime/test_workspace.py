@@ -185,6 +185,28 @@ def test_latch(tmp_path: Path) -> None:
     assert "rank 1 is dead" in again
 
 
+def test_a_replica_may_look_while_a_latch_comes_and_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever the file has its name, it is locked."""
+    first, second = Latch("d1", 0, "a", tmp_path), Latch("d1", 0, "b", tmp_path)
+    seen: list[str | None] = []
+    replace, unlink = Path.replace, Path.unlink
+
+    def replaced(file: Path, target: Path) -> Path:
+        named = replace(file, target)
+        seen.append(second.reason())
+        return named
+
+    def unlinked(file: Path, missing_ok: bool = False) -> None:
+        seen.append(second.reason())
+        unlink(file, missing_ok)
+
+    monkeypatch.setattr(Path, "replace", replaced)
+    monkeypatch.setattr(Path, "unlink", unlinked)
+    first.arm()
+    first.disarm()
+    assert seen == [None, None]
+
+
 def test_a_latched_decision_comes_up_unfused(world: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUSION_POLICY_STATE", str(tmp_path))
     Latch("d1", 0, "x").set("a kernel never finished")

@@ -81,25 +81,40 @@ def run_rank(folder: Path, name: str, rank: int, tensor_parallel: int, pipeline_
     from policy.runtime.machine import Machine
 
     os.environ["FUSION_POLICY_STATE"] = str(folder / f"state-{name}")
-    capability = (8, 0) if rank == faulty else (9, 0)
+    os.environ["FUSION_POLICY_REPORT"] = str(folder / f"report-{name}")
+    if name in ("missing", "without") and rank == faulty:
+        del os.environ["FUSION_POLICY_DECISION"]
+    if name == "missing":
+        os.environ["FUSION_POLICY_BUILDER"] = "adapter"
+    if name == "without":
+        os.environ["FUSION_POLICY_DEADLINE"] = "6"
+        faulty = -1
+    capability = (8, 0) if rank == faulty and name == "faulty" else (9, 0)
     machine = Machine(platform="cuda", node="one", device=f"gpu-{rank}", capability=capability, multiprocessors=132, torch=str(torch.__version__))
     door = door_module.register(Door("vllm", version, machine=machine))
-    assert door is not None
     import vllm.v1.worker.gpu_worker as worker
 
-    config = configuration(folder, tensor_parallel, pipeline_parallel)
+    config, later = (configuration(folder, tensor_parallel, pipeline_parallel) for _ in range(2))
     before = config.compilation_config.pass_config.fuse_allreduce_rms
     with set_current_vllm_config(config):
         worker.init_worker_distributed_environment(config, rank, f"tcp://127.0.0.1:{port}", rank, "gloo")
+        if door is None:  # a rank without the adapter; on its own it would wait in the library for the others
+            (folder / f"{name}-{rank}.json").write_text(json.dumps({"outcome": None}))
+            dist.barrier()
+            os._exit(0)
         settled = door.settled
         assert settled is not None
         workspace = asked_workspace(version, tensor_parallel, 64)
+    with set_current_vllm_config(later):
+        worker.init_worker_distributed_environment(later, rank, f"tcp://127.0.0.1:{port}", rank, "gloo")
     report: dict[str, Any] = {
         "outcome": settled.outcome.word,
         "reason": str(settled.outcome.reason),
         "checks": len(settled.checks),
         "before": before,
         "fuse_allreduce_rms": config.compilation_config.pass_config.fuse_allreduce_rms,
+        "later": (door.settled is settled, later.compilation_config.pass_config.fuse_allreduce_rms),
+        "backend": os.environ.get("VLLM_FLASHINFER_ALLREDUCE_BACKEND"),
         "standalone": os.environ.get("VLLM_ALLREDUCE_USE_FLASHINFER"),
         "has_workspace": workspace is not None,
         "is_ours": workspace is not None and settled.workspace is not None and workspace is settled.workspace.raw,

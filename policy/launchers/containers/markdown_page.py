@@ -80,12 +80,15 @@ def read(text: str, documents: list[Node], name: str, problems: list[LaunchNotic
 
 def _of_file(block: _Block, name: str) -> list[FoundLaunch]:
     """The launches of a block that shows a file."""
-    from policy.launchers.containers import find_launches  # here, since that package imports this module
+    from policy.launchers.containers import find_launches, shell_script  # here, since that package imports this module
 
     text = block.padded()
     if not _ENGINE.search(text) or block.language in ("python", "py", "json", "http", "diff", "text", "mermaid"):
         return []
-    return find_launches(text, name).launches
+    found = find_launches(text, name)
+    if found.format == shell_script.NAME and not text.lstrip().startswith("#!"):
+        return []  # any text may hold the words of a command
+    return found.launches
 
 
 def _commands(block: _Block) -> bool:

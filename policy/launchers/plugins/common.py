@@ -140,8 +140,11 @@ class Statement:
             self.state(f"packages.{name}", held[0] if held else "absent", Origin("probe", "installed metadata"))
         for fact, value, file in flashinfer_traits():
             self.state(fact, value, Origin("probe", "source", file))
-        for fact, value, origin in machine_facts():
-            self.state(fact, value, origin)
+        try:
+            for fact, value, origin in machine_facts():
+                self.state(fact, value, origin)
+        except Exception as error:  # a driver that answers oddly is no reason to stop a launch
+            logger.warning("fusion-policy: this machine could not be looked at (%s: %s)", type(error).__name__, error)
 
     def told(self) -> None:
         """What the file of `FUSION_POLICY_FACTS` says; its defects are logged."""

@@ -103,34 +103,30 @@ class Door:
             self._settled_for = (decision, group, shapes)
             tell(self.engine, self.version, self.settled)
             self.settled.exit_if_restart()
-            self._hand_over(self.settled, decision)
-        if self.settled.outcome.word != FUSED:
-            self.switch_off(configuration)
+            place = self.at("library")
+            Handover(self.settled.outcome, self.settled.workspace).install(importlib.import_module(place["module"]), place["names"])
+        self.carry_out(self.settled.outcome.word, configuration, decision.plan.backend if decision.plan is not None else "")
         return self.settled
 
-    def _hand_over(self, settled: Settled, decision: Decision) -> None:
-        """Put the workspace, or the refusal, where the engine looks for the library."""
-        variable = self.data.get("backend_variable")
-        if settled.outcome.word == FUSED and variable and decision.plan is not None:
-            os.environ[variable] = decision.plan.backend
-        place = self.at("library")
-        Handover(settled.outcome, settled.workspace).install(importlib.import_module(place["module"]), place["names"])
+    def carry_out(self, word: str, configuration: dict[str, Any], backend: str) -> None:
+        """Set `fused` (with the backend that was built) or `unfused` in the engine's own configuration, environment and latches."""
 
-    def switch_off(self, configuration: dict[str, Any]) -> None:
-        """Set `unfused` in the engine's own configuration, environment and latches."""
-        unfused = self.at("unfused")
-        for path, value in unfused.get("configuration", {}).items():
+        def filled(values: dict[str, Any]) -> dict[str, Any]:
+            return {name: backend if value == "{backend}" else value for name, value in values.items()}
+
+        row = self.at(word)
+        for path, value in filled(row.get("configuration", {})).items():
             first, *middle, last = path.split(".")
             holder = configuration[first]
             for part in middle:
                 holder = getattr(holder, part)
             _set(holder, last, value)
-        override = unfused.get("override")
+        override = row.get("override")
         if override:
             context = getattr(importlib.import_module(override["module"]), override["function"])()
-            getattr(context, override["method"])(override["source"], **override["fields"])
-        os.environ.update(unfused.get("environment", {}))
-        for latch in unfused.get("names", []):
+            getattr(context, override["method"])(override["source"], **filled(override["fields"]))
+        os.environ.update(filled(row.get("environment", {})))
+        for latch in row.get("names", []):
             setattr(importlib.import_module(latch["module"]), latch["name"], latch["value"])
 
 
