@@ -5,14 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import Protocol
 
 from policy.conditions import Truth, decisive
 from policy.decision import Finding
 from policy.evaluate import Evaluation
 from policy.launch import Facts, Launch
-from policy.launchers.logs import Log
 from policy.pack import SEVERITY, Pack, Rule
 from policy.records import dataclass
+
+
+class Searched(Protocol):
+    """A log that can be searched: `first` gives the first line that the pattern finds, with its number from 1; `word` is
+    a word of ASCII that every such line has."""
+
+    name: str
+
+    def first(self, pattern: re.Pattern[str], word: str) -> tuple[int, str] | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +64,7 @@ def word_of(symptom: str) -> str:
     return max(re.findall(r"[!-~]+", symptom.replace("…", " ")), key=len, default="")
 
 
-def sightings(rule: Rule, logs: Sequence[Log]) -> tuple[Sighting, ...]:
+def sightings(rule: Rule, logs: Sequence[Searched]) -> tuple[Sighting, ...]:
     """The first line of each log that shows each symptom of the rule."""
     found = []
     for symptom in rule.symptoms:
@@ -66,7 +75,7 @@ def sightings(rule: Rule, logs: Sequence[Log]) -> tuple[Sighting, ...]:
     return tuple(found)
 
 
-def suspects(pack: Pack, launch: Launch, logs: Sequence[Log]) -> list[Suspect]:
+def suspects(pack: Pack, launch: Launch, logs: Sequence[Searched]) -> list[Suspect]:
     """The rules that may explain the logs, the likeliest first. A rule is a suspect where a symptom was seen and the
     launch does not contradict it, or where the launch satisfies it and its consequence would show."""
     facts = Facts(pack, launch)

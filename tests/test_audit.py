@@ -89,6 +89,15 @@ def test_a_folder(audit: Any, fleet: Path) -> None:
     assert "fleet/broken.yaml" in wordy.stderr
 
 
+def test_images_and_units_of_a_folder_are_launches_and_its_pages_are_not(audit: Any, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text('FROM base\nENTRYPOINT ["vllm", "serve", "acme/one"]\n')
+    (tmp_path / "Dockerfile.two").write_text('FROM base\nENTRYPOINT ["vllm", "serve", "acme/two"]\n')
+    (tmp_path / "three.service").write_text("[Service]\nExecStart=/usr/bin/vllm serve acme/three\n")
+    (tmp_path / "page.md").write_text("# Page\n\n```bash\nvllm serve acme/four\n```\n")
+    assert "3 launches" in audit("--no-probe", ".").stdout
+    assert "1 launch" in audit("--no-probe", "page.md").stdout
+
+
 def test_what_fails(audit: Any, fleet: Path) -> None:
     assert audit("fleet/inner", *H200).returncode == 0
     assert audit("fleet", *H200, "--fail-on", "lost-setting,refused").returncode == 0

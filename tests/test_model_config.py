@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
-from policy.launchers.model_config import config_facts, file_facts, find_config
+from policy.launchers.model_config import file_facts, find_config
+from policy.launchers.model_facts import config_facts
 from policy.launchers.model_quantisation import scheme_of
 from policy.launchers.plugins.common import Statement
 from policy.launchers.plugins.vllm import _state_model

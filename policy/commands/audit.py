@@ -23,7 +23,9 @@ from policy.records import dataclass, field, replace
 from policy.waivers import Waiver, find_waivers
 
 EXAMPLE = "policy audit deploy/ --device h200-sxm8 --fail-on hazard,lost-setting"
-SUFFIXES = (".yaml", ".yml", ".json", ".sh", ".bash", ".slurm", ".sbatch", ".jsonl", ".log")
+#: Files of a folder that are looked at; a page in it is not, since it tells of launches and is none.
+SUFFIXES = (".yaml", ".yml", ".json", ".sh", ".bash", ".slurm", ".sbatch", ".jsonl", ".log", ".service", ".container", "Dockerfile", "Containerfile")
+PREFIXES = ("Dockerfile.", "Containerfile.")
 FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
 #: What fails where nothing else is said.
 FAILING = "hazard,conflict,refused"
@@ -126,7 +128,8 @@ def _files(names: Sequence[str]) -> Iterator[str]:
             continue
         for folder, inner, files in os.walk(name):
             inner[:] = sorted(one for one in inner if not one.startswith(".") and one not in ("node_modules", "__pycache__"))
-            yield from (os.path.join(folder, file) for file in sorted(files) if file.endswith(SUFFIXES) and not file.startswith("."))
+            wanted = [file for file in sorted(files) if (file.endswith(SUFFIXES) or file.startswith(PREFIXES)) and not file.startswith(".")]
+            yield from (os.path.join(folder, file) for file in wanted)
 
 
 def _label(read: ReadLaunch, name: str | None, position: int, count: int) -> str:

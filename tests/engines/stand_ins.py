@@ -74,3 +74,18 @@ def tolerate_known_models():
 def install(names, always=()):
     """Stand in for those of the packages that are not here, and for some in any case."""
     sys.meta_path.insert(0, Finder({*always, *(name for name in names if importlib.util.find_spec(name) is None)}))
+
+
+def know_model_classes() -> None:
+    """vLLM inspects a model's class by importing it, with all kernels, in a process of its own; here it is a plain decoder."""
+    import dataclasses
+
+    from vllm.model_executor.models import registry
+
+    known = {
+        "architecture": "LlamaForCausalLM", "is_text_generation_model": True, "supports_pp": True, "default_seq_pooling_type": "LAST", "default_tok_pooling_type": "ALL",
+        "default_pooling_type": "LAST", "attn_type": "decoder", "score_type": "bi-encoder",
+    }  # fmt: skip
+    registry._LazyRegisteredModel.inspect_model_cls = lambda self: registry._ModelInfo(
+        **{field.name: known.get(field.name, False) for field in dataclasses.fields(registry._ModelInfo)}
+    )

@@ -7,7 +7,6 @@ class. The configuration, its gates and the plug-in loading are the release's ow
 node without a GPU.
 """
 
-import dataclasses
 import importlib.util
 import json
 import os
@@ -107,15 +106,7 @@ class Device(CudaPlatformBase):
 
 vllm.platforms._current_platform = Device()
 
-import vllm.model_executor.models.registry as registry  # noqa: E402
-
-KNOWN = {
-    "architecture": "LlamaForCausalLM", "is_text_generation_model": True, "supports_pp": True, "default_seq_pooling_type": "LAST", "default_tok_pooling_type": "ALL",
-    "default_pooling_type": "LAST", "attn_type": "decoder", "score_type": "bi-encoder",
-}  # fmt: skip
-registry._LazyRegisteredModel.inspect_model_cls = lambda self: registry._ModelInfo(
-    **{field.name: KNOWN.get(field.name, False) for field in dataclasses.fields(registry._ModelInfo)}
-)
+stand_ins.know_model_classes()
 
 import vllm.config.parallel as parallel  # noqa: E402
 import vllm.plugins  # noqa: E402

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.engines.stand_ins import install
+from tests.engines.stand_ins import install, know_model_classes
 from tests.runtime.forkserver import fork
 
 MODEL = {
@@ -149,6 +149,7 @@ def main(folder: Path, version: str, cases: list[str]) -> None:
     install(("xgrammar", "vllm_flash_attn", "deep_gemm"))
     import vllm.v1.worker.gpu_worker  # noqa: F401 - once, before the forks
 
+    know_model_classes()
     for case in cases:
         name, *numbers = case.split(":")
         tensor_parallel, pipeline_parallel, faulty = map(int, numbers)

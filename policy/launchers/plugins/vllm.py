@@ -12,7 +12,8 @@ from typing import Any
 from policy.decision import Decision
 from policy.facts import ValueProblem
 from policy.launchers.installed import installed_versions
-from policy.launchers.model_config import config_facts, origin_over
+from policy.launchers.model_config import origin_over
+from policy.launchers.model_facts import config_facts
 from policy.launchers.plugins.adapter import hand_over, handed_over, state_builder, take_back
 from policy.launchers.plugins.common import RefusedLaunchError, Statement, harmful, log_decision, logger, mode, report, speak, supported, the_pack
 from policy.origin import Origin
