@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from time import process_time
-from typing import Any
 
 from policy.analyse.moves import Move, Moves, cost_rank
 from policy.analyse.outlook import Outlook
 from policy.analyse.relevant import request_names
 from policy.conditions import decisive
-from policy.decision import Decision, Finding, Flip
+from policy.decision import Because, Decision, Finding, Flip
 from policy.evaluate import Evaluation
 from policy.launch import Facts, Launch
 from policy.pack import REQUEST_PREFIX, Pack
@@ -167,26 +166,29 @@ class _Search:
             names.update(met.atom.fact for met in decisive(self.fusion.wanted, facts)[1])
         if not admitted and (not gate_is_off or self.posture == "fast"):
             for state in decision.able:
-                reasons = [self._facts_of(reason.id, reason.effect, reason.findings) for reason in state.because]
+                reasons = [self._facts_of(reason) for reason in state.because]
                 names |= min(reasons, key=lambda facts: len(facts)) if reasons else set()
         elif admitted and not gate_is_off:
             for state in decision.able:
                 for reason in state.because:
-                    names.update(self._facts_of(reason.id, reason.effect, reason.findings))
+                    names.update(self._facts_of(reason))
             names.update(self.moves.chain_facts)
         bases = set().union(*(facts.bases(name) for name in names if self.pack.fact(name) is not None))
         if engine is not None:
             bases.add(engine.version_fact)
         return bases
 
-    def _facts_of(self, id: str, effect: str, findings: Iterable[Any]) -> set[str]:
-        names = {finding.fact for finding in findings}
-        if id == "request":
+    def _facts_of(self, reason: Because) -> set[str]:
+        names = {finding.fact for finding in reason.findings}
+        if reason.truth is None and reason.id in self.pack.rules:
+            # a part that holds is no reason for what is not known, and yet the rule is settled where it changes
+            names.update(atom.fact for atom in self.pack.rules[reason.id].when.atoms())
+        if reason.id == "request":
             names.add(request_names(self.fusion.id)[1])
-        if effect == "limit":
+        if reason.effect == "limit":
             names.add(request_names(self.fusion.id)[2])
-        if effect == "requires":
-            names.update(self.moves.facts_of_fusion(id))
+        if reason.effect == "requires":
+            names.update(self.moves.facts_of_fusion(reason.id))
         return names
 
     def _fixed(self, decision: Decision, found: list[Flip]) -> dict[str, str]:
