@@ -164,16 +164,10 @@ def _named(reasons: Iterable[str], wanted: list[str]) -> bool:
 
 
 def _adapter_reasons(pack: Pack, launch: Launch, fusion: str) -> list[str]:
-    """Why the adapter could not build it either, where the engine leaves it off before the mechanism is met; and the rules
-    that hold about plans that neither of them calls."""
+    """Why the adapter could not build it either, where the engine leaves it off before the mechanism is met."""
     there = launch.with_facts(pack, {"runtime.builder": "adapter"})
     decision = evaluate(pack, there, "safe", [fusion])[fusion]
-    evaluation = Evaluation(Facts(pack, there), "safe")
-    found = _reasons(evaluation, decision)[1] if decision.state == "off" else []
-    if decision.state == "off" and decision.left_alone.state == "off":
-        about = {rule.id: rule for plan in pack.fusions[fusion].plans for rule in pack.rules_for(plan) if rule.effect == "exclude"}
-        found = [*found, *(rule.id for rule in about.values() if evaluation.rule(rule) is True)]
-    return found
+    return _reasons(Evaluation(Facts(pack, there), "safe"), decision)[1] if decision.state == "off" else []
 
 
 def unknown_codes(report: Mapping[str, Any]) -> list[str]:
